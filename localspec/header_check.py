@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 
 from localspec.errors import GGUFError
-from localspec.gguf import STRING, UINT32, Header, StringArray
+from localspec.header import STRING, UINT32, Header, StringArray
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024

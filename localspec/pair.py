@@ -12,7 +12,7 @@ from typing import Literal
 
 from localspec import architecture
 from localspec.errors import PairError
-from localspec.gguf import Header
+from localspec.header import Header
 
 MAX_VOCAB_DIFFERENCE = 128
 FIRST_COMPARED_TOKEN = 5
@@ -55,6 +55,8 @@ class Rollback:
     * A recurrent state (``llama_memory_recurrent``) cannot forget a token. With ``n_rs_seq`` snapshots it goes back by
       at most that many tokens, once between two decodes, in the architectures of ``llm_arch_supports_rs_rollback``;
       everywhere else llama.cpp clamps ``n_rs_seq`` to 0 and ``llama_memory_seq_rm`` returns false, changing nothing.
+      Only the tokens of the last decode have snapshots (``build_recurrent_attn`` writes one for each), yet a longer
+      rollback is accepted and restores a stale state: never go back by as many tokens as the last decode had.
     * A hybrid (``llama_memory_hybrid``) asks its recurrent part first, so the same holds for it.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localspec.errors import GGUFError
-from localspec.gguf import UINT16, Header
+from localspec.header import UINT16, Header
 
 PATTERN = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
