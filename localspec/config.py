@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
@@ -83,7 +84,7 @@ class Settings(BaseModel):
     threads_batch: Int = Field(ge=0, description="Threads for reading the prompt; 0 is the same as --threads.")
     n_gpu_layers: Int = Field(ge=-1, description="Layers of the model on the GPU; -1 is all.")
     n_gpu_layers_draft: Int = Field(ge=-1, description="Layers of the draft model on the GPU; -1 is all.")
-    cache_type_k: KVType = Field(description="Type of the K cache.")
+    cache_type_k: KVType = Field(description="Type of the K cache: f32, f16, bf16, q8_0, q5_1, q5_0 ...")
     cache_type_v: KVType = Field(description="Type of the V cache.")
     cache_type_k_draft: KVType = Field(description="Type of the draft model's K cache.")
     cache_type_v_draft: KVType = Field(description="Type of the draft model's V cache.")
@@ -105,6 +106,21 @@ class Settings(BaseModel):
         if 0 < self.draft_max < self.draft_min:
             raise ValueError(f"draft_min is {self.draft_min}, but must not be above draft_max ({self.draft_max})")
         return self
+
+    @model_validator(mode="after")
+    def _greedy_is_for_temperature_0(self) -> Self:
+        if self.verify == "greedy" and self.temp > 0:
+            raise ValueError(
+                f"verify greedy needs temp 0, which is {self.temp}; above it use gumbel, rejection or block"
+            )
+        return self
+
+    @property
+    def verification(self) -> str:
+        """The mode in force: greedy at temperature 0, and gumbel where ``verify`` leaves the choice."""
+        if self.temp == 0:
+            return "greedy"
+        return "gumbel" if self.verify == "auto" else self.verify
 
     def changed(self, **values: object) -> Settings:
         """A copy with other values, checked like any other; raises ConfigError."""
@@ -132,7 +148,7 @@ def load(overrides: Mapping[str, object] | None = None, *, environ: Mapping[str,
     """
     environ = os.environ if environ is None else environ
     layers: list[tuple[Mapping[str, object], Callable[[str], str]]] = [
-        (_read(default_file()), lambda _: DEFAULT),
+        (_defaults(), lambda _: DEFAULT),
         *_user_layers(environ),
         (environment.llama(environ), lambda name: environment.LLAMA[name]),
         (environment.own(environ, _STRUCTURED), environment.variable),
@@ -155,6 +171,16 @@ def default_file() -> Path:
     return installed if installed.is_file() else package.parent / "config.yaml"
 
 
+@cache
+def _defaults() -> Mapping[str, object]:
+    return _read(default_file())
+
+
+def default(name: str) -> object:
+    """The value of ``name`` in config.yaml."""
+    return _defaults()[name]
+
+
 def flag_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -162,7 +188,7 @@ def flag_name(name: str) -> str:
 def allowed(name: str) -> str:
     """The values that ``name`` may have, in words."""
     field = Settings.model_fields[name]
-    kind, optional = _kind(field)
+    kind, optional = kind_of(field)
     words = _allowed_words(kind, field)
     return f"{words}, or null" if optional else words
 
@@ -243,7 +269,7 @@ def _unknown(name: str, source: str) -> str:
     return f"{_label(name, source)} is not a setting; {hint}"
 
 
-def _kind(field: FieldInfo) -> tuple[Any, bool]:
+def kind_of(field: FieldInfo) -> tuple[Any, bool]:
     """The type of a field without None and annotations, and whether None is allowed."""
     kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
     optional = type(None) in get_args(field.annotation)
@@ -277,5 +303,5 @@ def _range_words(field: FieldInfo) -> str:
 
 
 _STRUCTURED = frozenset(
-    name for name, field in Settings.model_fields.items() if get_origin(_kind(field)[0]) in (list, dict)
+    name for name, field in Settings.model_fields.items() if get_origin(kind_of(field)[0]) in (list, dict)
 )

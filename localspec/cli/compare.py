@@ -1,0 +1,30 @@
+"""The same reply with and without a draft: both speeds, and whether the text is the same."""
+
+from __future__ import annotations
+
+from localspec.cli.answer import Answer
+
+
+def comparison(speculative: Answer, dense: Answer) -> str:
+    """One line. Speeds are decode tokens per second over replies of the same length."""
+    fast, slow = speculative.figures.decode_per_second, dense.figures.decode_per_second
+    if not fast or not slow:
+        return "no comparison: the reply is empty"
+    return (
+        f"speculative {fast:.1f} tokens/s, dense {slow:.1f} tokens/s: speed-up {fast / slow:.2f}x, "
+        f"{_text(speculative, dense)}"
+    )
+
+
+def _text(speculative: Answer, dense: Answer) -> str:
+    if speculative.text == dense.text:
+        return "the same text"
+    if speculative.verify in ("rejection", "block"):
+        return f"another text, as {speculative.verify} draws anew for each draft"
+    return f"the same text for {_common(speculative.text, dense.text)} of {len(dense.text)} characters"
+
+
+def _common(a: str, b: str) -> int:
+    """Length of the common prefix."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((i for i, (left, right) in pairs if left != right), min(len(a), len(b)))
