@@ -5,7 +5,6 @@ Sizes are bytes. Nothing here touches the network or the models themselves.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,8 +20,9 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 CPU_VRAM_GB = 4
 """The largest class recommended without a GPU: a bigger model answers slower than people read."""
 OVERHEAD_BYTES = 1 << 30
-"""Room beside the weights for both KV caches at 8192 tokens and the compute buffers, rounded up."""
-APPROXIMATE_TOLERANCE = 0.05
+OVERHEAD_SHARE = 0.1
+"""Room beside the weights for both KV caches at 8192 tokens and the compute buffers: this and a share of the weights."""
+APPROXIMATE_FACTOR = 2.0
 """How far a file may be from a size in the catalogue that is only approximate."""
 
 
@@ -73,7 +73,7 @@ class CatalogFile(_Entry):
     def has_size(self, size: int) -> bool:
         """Whether a file of ``size`` bytes can be this one."""
         if self.bytes_approximate:
-            return math.isclose(size, self.bytes, rel_tol=APPROXIMATE_TOLERANCE)
+            return self.bytes / APPROXIMATE_FACTOR <= size <= self.bytes * APPROXIMATE_FACTOR
         return size == self.bytes
 
 
@@ -104,7 +104,7 @@ class CatalogPair(_Entry):
     @property
     def memory_bytes(self) -> int:
         """About what the pair needs in memory with the default context."""
-        return self.bytes + OVERHEAD_BYTES
+        return round(self.bytes * (1 + OVERHEAD_SHARE)) + OVERHEAD_BYTES
 
 
 class Catalog(_Entry):

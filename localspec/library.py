@@ -109,9 +109,14 @@ def catalog_file(entry: Entry) -> CatalogFile | None:
 
 
 def _is_file(entry: Entry, file: CatalogFile) -> bool:
-    """Whether an entry is a file of the catalogue: by hash where both are known, else by name and size."""
+    """Whether an entry is a file of the catalogue: by repository, else by hash, else by name and size.
+
+    In the Hugging Face cache the repository decides, also when its owner has replaced the file since.
+    """
     if not entry.complete:
         return False
+    if entry.owner is Owner.HUB and entry.repo == file.repo:
+        return entry.name == f"{file.repo}/{file.file}"
     if entry.sha256 is not None and file.sha256 is not None:
         return entry.sha256 == file.sha256
     if entry.owner is Owner.OLLAMA:
