@@ -69,6 +69,19 @@ WINDOWS = {
 }  # fmt: skip
 
 
+def unfit(header: Header) -> str | None:
+    """What the model is where it cannot write text on its own, for example ``an embedding model (bert)``; else None."""
+    arch = header.architecture
+    if kind := UNFIT.get(arch):
+        return f"{kind} ({arch})"
+    # Embedding models and rerankers made from a language model keep its architecture.
+    if header.integer(".pooling_type"):
+        return f"an embedding model ({arch} with pooling)"
+    if header.flag(".attention.causal") is False:
+        return f"an encoder or diffusion model ({arch} without causal attention)"
+    return None
+
+
 def sliding_window(header: Header) -> int | None:
     """Tokens that the windowed layers look back; None where llama.cpp lets every layer look at everything."""
     rule = WINDOWS.get(header.architecture)
@@ -91,7 +104,7 @@ def windowed_layers(header: Header) -> tuple[bool, ...]:
         return (False,) * n_layer
     pattern = header.metadata.get(f"{header.architecture}.attention.sliding_window_pattern")
     if isinstance(pattern, array):
-        return tuple(bool(item) for item in pattern)[:n_layer]
+        return tuple(bool(flag) for flag in header.per_layer(".attention.sliding_window_pattern"))
     period = pattern if isinstance(pattern, int) else rule.period
     if period == 0:
         return (True,) * n_layer

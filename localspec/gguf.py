@@ -21,7 +21,18 @@ from typing import Protocol
 
 from localspec import header_check, shards
 from localspec.errors import GGUFError
-from localspec.header import ARRAY, ARRAY_OF, BOOL, STRING, TENSOR_TYPES, UINT32, Header, StringArray, TensorInfo
+from localspec.header import (
+    ARRAY,
+    ARRAY_OF,
+    BOOL,
+    STRING,
+    TENSOR_TYPES,
+    UINT32,
+    Header,
+    StringArray,
+    TensorInfo,
+    quoted,
+)
 
 __all__ = ["Header", "RangeReader", "StringArray", "TensorInfo", "read_header", "read_header_from"]
 
@@ -157,26 +168,26 @@ class _Cursor:
 
 def _value(cursor: _Cursor, key: str) -> tuple[object, int]:
     """The value that follows a key, and its type as in ``Header.types``."""
-    kind = cursor.number("I", f"the type of '{key}'")
+    kind = cursor.number("I", f"the type of {quoted(key)}")
     if kind == STRING:
-        return cursor.string(f"'{key}'").decode("utf-8", "replace"), kind
+        return cursor.string(f"{quoted(key)}").decode("utf-8", "replace"), kind
     if kind in SCALARS:
         code, size = SCALARS[kind]
-        return struct.unpack("<" + code, cursor.take(size, f"'{key}'"))[0], kind
+        return struct.unpack("<" + code, cursor.take(size, f"{quoted(key)}"))[0], kind
     if kind != ARRAY:
-        raise GGUFError(f"{cursor.source} is damaged: '{key}' has the unknown type {kind}.")
-    kind = cursor.number("I", f"the type of '{key}'")
+        raise GGUFError(f"{cursor.source} is damaged: {quoted(key)} has the unknown type {kind}.")
+    kind = cursor.number("I", f"the type of {quoted(key)}")
     if kind == STRING:
-        n = cursor.count(8, f"strings in '{key}'")
-        return cursor.strings(n, f"'{key}'"), ARRAY_OF + kind
+        n = cursor.count(8, f"strings in {quoted(key)}")
+        return cursor.strings(n, f"{quoted(key)}"), ARRAY_OF + kind
     if kind not in SCALARS:
         what = "an array of arrays" if kind == ARRAY else f"an array of the unknown type {kind}"
-        raise GGUFError(f"{cursor.source} is damaged: '{key}' is {what}.")
+        raise GGUFError(f"{cursor.source} is damaged: {quoted(key)} is {what}.")
     code, size = SCALARS[kind]
-    n = cursor.count(size, f"values in '{key}'")
+    n = cursor.count(size, f"values in {quoted(key)}")
     # A bool array is kept as bytes: any value but 0 is true, as in llama.cpp.
     numbers: array[int] | array[float] = array("B" if kind == BOOL else code)
-    numbers.frombytes(cursor.take(n * size, f"'{key}'"))
+    numbers.frombytes(cursor.take(n * size, f"{quoted(key)}"))
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers, ARRAY_OF + kind
@@ -186,25 +197,27 @@ def _tensor(cursor: _Cursor, index: int) -> TensorInfo:
     name = cursor.key(f"the name of tensor {index}")
     if len(name.encode()) >= MAX_NAME:
         raise GGUFError(f"{cursor.source} is damaged: the name of tensor {index} is {MAX_NAME} bytes or longer.")
-    n_dims = cursor.number("I", f"tensor '{name}'")
+    n_dims = cursor.number("I", f"tensor {quoted(name)}")
     if n_dims > MAX_DIMS:
-        raise GGUFError(f"{cursor.source} is damaged: tensor '{name}' has {n_dims} dimensions, at most 4 are possible.")
-    shape = struct.unpack(f"<{n_dims}Q", cursor.take(8 * n_dims, f"tensor '{name}'"))
-    kind = cursor.number("i", f"tensor '{name}'")
-    offset = cursor.number("Q", f"tensor '{name}'")
+        raise GGUFError(
+            f"{cursor.source} is damaged: tensor {quoted(name)} has {n_dims} dimensions, at most 4 are possible."
+        )
+    shape = struct.unpack(f"<{n_dims}Q", cursor.take(8 * n_dims, f"tensor {quoted(name)}"))
+    kind = cursor.number("i", f"tensor {quoted(name)}")
+    offset = cursor.number("Q", f"tensor {quoted(name)}")
     if 0 in shape or math.prod(shape) >= 1 << 62:
-        raise GGUFError(f"{cursor.source} is damaged: tensor '{name}' has the impossible shape {list(shape)}.")
+        raise GGUFError(f"{cursor.source} is damaged: tensor {quoted(name)} has the impossible shape {list(shape)}.")
     if kind not in TENSOR_TYPES:
         raise GGUFError(
-            f"{cursor.source} holds tensor '{name}' in the unknown or withdrawn type {kind}, "
+            f"{cursor.source} holds tensor {quoted(name)} in the unknown or withdrawn type {kind}, "
             "so get a newer file of this model."
         )
     type_name, block, block_bytes = TENSOR_TYPES[kind]
     row = shape[0] if shape else 1
     if row % block:
         raise GGUFError(
-            f"{cursor.source} is damaged: rows of tensor '{name}' hold {row} values, not a multiple of the {block} "
-            f"that {type_name} packs together."
+            f"{cursor.source} is damaged: rows of tensor {quoted(name)} hold {row} values, not a multiple of "
+            f"the {block} that {type_name} packs together."
         )
     return TensorInfo(name, shape, kind, offset, math.prod(shape) // block * block_bytes)
 
@@ -230,7 +243,7 @@ def _check_layout(header: Header, alignment: int) -> None:
     for tensor in header.tensors:
         if tensor.offset != expected:
             raise GGUFError(
-                f"{header.source} is damaged: tensor '{tensor.name}' starts at byte {tensor.offset} of the data "
+                f"{header.source} is damaged: tensor {quoted(tensor.name)} starts at byte {tensor.offset} of the data "
                 f"instead of {expected}."
             )
         end = header.data_offset + tensor.offset + tensor.n_bytes
@@ -267,7 +280,7 @@ def read_header_from(reader: RangeReader, source: str = "this GGUF") -> Header:
     for index in range(n_keys):
         key = cursor.key(f"metadata key {index}")
         if not key or key in metadata:
-            what = f"metadata key '{key}' occurs twice" if key else f"metadata key {index} is empty"
+            what = f"metadata key {quoted(key)} occurs twice" if key else f"metadata key {index} is empty"
             raise GGUFError(f"{source} is damaged: {what}.")
         metadata[key], types[key] = _value(cursor, key)
     alignment = _alignment(metadata, types, source)
@@ -275,7 +288,7 @@ def read_header_from(reader: RangeReader, source: str = "this GGUF") -> Header:
     for index in range(n_tensors):
         tensor = _tensor(cursor, index)
         if tensor.name in tensors:
-            raise GGUFError(f"{source} is damaged: tensor '{tensor.name}' occurs twice.")
+            raise GGUFError(f"{source} is damaged: tensor {quoted(tensor.name)} occurs twice.")
         tensors[tensor.name] = tensor
     data_offset = -(-cursor.position // alignment) * alignment
     header = Header(version, metadata, tuple(tensors.values()), data_offset, reader.size, source, types)

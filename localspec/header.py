@@ -13,7 +13,7 @@ from typing import overload
 from localspec import architecture
 
 # GGUF value types by number.
-UINT16, UINT32, BOOL, STRING, ARRAY = 2, 4, 7, 8, 9
+UINT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 2, 4, 5, 6, 7, 8, 9
 # Added to the type of the elements where the value is an array.
 ARRAY_OF = 256
 
@@ -36,6 +36,11 @@ FILE_TYPES = {
     29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4", 39: "NVFP4",
     40: "Q1_0", 41: "Q2_0",
 }  # fmt: skip
+
+
+def quoted(text: str, most: int = 60) -> str:
+    """Text from a file, fit for a message: in quotes, on one line, of bounded length, without control characters."""
+    return repr(text if len(text) <= most else text[: most - 3] + "...")
 
 
 class StringArray(Sequence[str]):
@@ -130,9 +135,10 @@ class Header:
     def per_layer(self, key: str, default: int = 0) -> tuple[int, ...]:
         """One integer for each layer, from a scalar that holds for all or from an array; ``default`` where absent."""
         value = self.metadata.get(self._full(key), default)
-        if isinstance(value, array):
-            return tuple(int(item) for item in value)
-        return (int(value) if isinstance(value, int) else default,) * self.n_layer
+        n_layer = self.n_layer
+        if isinstance(value, array) and value.typecode not in "fd":
+            return (*(int(item) for item in value[:n_layer]), *(default,) * (n_layer - len(value)))
+        return (int(value) if isinstance(value, int) else default,) * n_layer
 
     def _full(self, key: str) -> str:
         return self.architecture + key if key.startswith(".") else key

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 
 from localspec.errors import GGUFError
-from localspec.header import STRING, UINT32, Header, StringArray
+from localspec.header import ARRAY_OF, BOOL, FLOAT32, INT32, UINT32, Header, StringArray, quoted
 
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
@@ -40,6 +40,10 @@ def _check_kind(header: Header) -> None:
         raise _refuse(header, f"it holds {kind or 'a multimodal projector'}, not a language model")
     if not arch:
         raise _refuse(header, "it does not state 'general.architecture'")
+    if not (arch.isascii() and arch.isprintable() and len(arch) <= 64):
+        raise _refuse(header, f"its architecture is {quoted(arch)}")
+    if header.types.get("general.file_type", UINT32) != UINT32:
+        raise _refuse(header, "'general.file_type' is not a 32-bit unsigned number")
     if not header.tensors and header.split_count == 1:
         raise _refuse(header, "it holds no weights")
 
@@ -65,8 +69,8 @@ def _layers(header: Header, key: str, high: int) -> tuple[int, ...]:
     value = header.metadata.get(full, 0)
     if isinstance(value, array) and len(value) != header.n_layer:
         raise _refuse(header, f"'{full}' has {len(value)} values for {header.n_layer} layers")
-    if not isinstance(value, array | int):
-        raise _refuse(header, f"'{full}' is not a number")
+    if header.types.get(full, UINT32) not in (UINT32, ARRAY_OF + UINT32, ARRAY_OF + INT32):
+        raise _refuse(header, f"'{full}' is not a 32-bit number")
     values = header.per_layer("." + key)
     if not all(0 <= item <= high for item in values):
         raise _refuse(header, f"'{full}' holds a value outside 0 to {high}")
@@ -93,14 +97,19 @@ def _check_hyperparameters(header: Header) -> None:
     for key in ("attention.key_length", "attention.value_length"):
         _scalar(header, key, 0 if not any(heads) else 1, 1 << 16, default=1)
     _scalar(header, "rope.dimension_count", 0, 1 << 16, default=0)
+    for key in ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"):
+        epsilon = header.metadata.get(f"{arch}.{key}", 0.0)
+        if not isinstance(epsilon, float) or not 0 <= epsilon < 1:
+            raise _refuse(header, f"'{arch}.{key}' is {epsilon!r}, not a small positive number")
     scaling = header.metadata.get(f"{arch}.rope.scaling.type", "linear")
     if scaling not in ROPE_SCALINGS:
-        raise _refuse(header, f"'{arch}.rope.scaling.type' is {scaling!r}, not one of {', '.join(ROPE_SCALINGS)}")
+        raise _refuse(header, f"'{arch}.rope.scaling.type' is {quoted(str(scaling))}, not one of {ROPE_SCALINGS}")
 
 
 def _check_experts(header: Header) -> None:
     n_expert = _scalar(header, "expert_count", 0, MAX_EXPERTS, default=0)
     used = max(_layers(header, "expert_used_count", MAX_VALUE), default=0)
+    _layers(header, "expert_feed_forward_length", MAX_VALUE)
     groups = _scalar(header, "expert_group_count", 0, MAX_VALUE, default=0)
     groups_used = _scalar(header, "expert_group_used_count", 0, MAX_VALUE, default=0)
     if header.architecture in ("hunyuan_vl", "hunyuan-dense") and n_expert <= 1:
@@ -118,7 +127,7 @@ def _check_tokenizer(header: Header) -> None:
     if model is None or model in ("no_vocab", "none"):
         raise _refuse(header, "it holds no tokenizer")
     if model not in TOKENIZERS:
-        raise _refuse(header, f"its tokenizer {model!r} is not known")
+        raise _refuse(header, f"its tokenizer {quoted(model)} is not known")
     tokens = header.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(tokens, StringArray) or not len(tokens):
         raise _refuse(header, "its tokenizer has no token list")
@@ -127,14 +136,19 @@ def _check_tokenizer(header: Header) -> None:
     empty = sum(1 for text in tokens.raws() if not text) - 1 if b"" in texts else 0
     if len(texts) + empty != len(tokens):
         raise _refuse(header, "its tokenizer lists the same token twice")
-    for key in ("tokenizer.ggml.scores", "tokenizer.ggml.token_type"):
+    for key, kinds in (("tokenizer.ggml.scores", (INT32, FLOAT32)), ("tokenizer.ggml.token_type", (INT32,))):
         value = header.metadata.get(key)
-        if value is not None and (not isinstance(value, array) or len(value) < len(tokens)):
-            raise _refuse(header, f"'{key}' does not cover all {len(tokens)} tokens")
+        if value is None:
+            continue
+        if not isinstance(value, array) or header.types[key] - ARRAY_OF not in kinds or len(value) < len(tokens):
+            raise _refuse(header, f"'{key}' does not give a number to each of {len(tokens)} tokens")
     merges = header.metadata.get("tokenizer.ggml.merges")
     needs_merges = model in ("gpt2", "gemma4") and header.pre_tokenizer != "kimi-k2"
     if needs_merges and not isinstance(merges, StringArray):
         raise _refuse(header, "its byte-pair tokenizer has no merges")
-    for key in ("general.architecture", "tokenizer.ggml.model"):
-        if header.types[key] != STRING:
-            raise _refuse(header, f"'{key}' is not a string")
+    for key, kind in header.types.items():
+        if not key.startswith("tokenizer.ggml."):
+            continue
+        expected = UINT32 if key.endswith("_token_id") else BOOL if key.startswith("tokenizer.ggml.add_") else kind
+        if kind != expected:
+            raise _refuse(header, f"{quoted(key)} has the wrong type")

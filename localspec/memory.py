@@ -80,7 +80,7 @@ def _is_recurrent(header: Header) -> tuple[bool, ...]:
         return (False,) * n_layer
     stated = header.metadata.get(f"{header.architecture}.attention.recurrent_layers")
     if isinstance(stated, array):
-        return tuple(bool(item) for item in stated)[:n_layer]
+        return tuple(bool(flag) for flag in header.per_layer(".attention.recurrent_layers"))
     if 0 in header.heads_kv:
         widths = header.per_layer(".feed_forward_length")
         mixer_only = header.architecture.startswith("nemotron_h")
@@ -105,7 +105,7 @@ def _attention(header: Header, n_ctx: int, windowed_cells: int, type_k: str, typ
     both = header.architecture == "falcon-h1"
     compressed = header.integer(".attention.key_length_mla") is not None  # keys serve as values
     total = 0
-    for layer in range(_layers_with_cache(header)):
+    for layer in range(max(_layers_with_cache(header), 0)):
         if recurrent[layer] and not both:
             continue
         heads = header.heads_kv[layer]
@@ -143,7 +143,7 @@ def _compute(header: Header, n_ctx: int, windowed_cells: int, n_ubatch: int, n_r
     flash attention keeps the scores of all heads. The mask lives through all of it, in half precision for flash
     attention.
     """
-    experts = header.integer(".expert_used_count") or 0
+    experts = max(header.per_layer(".expert_used_count"), default=0)
     n_ff = max(
         max(header.per_layer(".feed_forward_length"), default=0),
         max(header.per_layer(".expert_feed_forward_length"), default=0) * experts,

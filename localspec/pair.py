@@ -12,7 +12,7 @@ from typing import Literal
 
 from localspec import architecture
 from localspec.errors import PairError
-from localspec.header import Header
+from localspec.header import Header, quoted
 
 MAX_VOCAB_DIFFERENCE = 128
 FIRST_COMPARED_TOKEN = 5
@@ -73,9 +73,8 @@ class Rollback:
 def rollback(header: Header) -> Rollback:
     """How the cache of this model can be rolled back."""
     arch = header.architecture
-    kind = architecture.UNFIT.get(arch)
-    if kind is not None:
-        return Rollback("none", False, False, False, f"{_name(header)} is {kind} ({arch}), which cannot write text.")
+    if (kind := architecture.unfit(header)) is not None:
+        return Rollback("none", False, False, False, f"{_name(header)} is {kind}, which cannot write text.")
     windowed = header.sliding_window is not None
     if header.is_recurrent or header.is_hybrid:
         family: Literal["recurrent", "hybrid"] = "recurrent" if header.is_recurrent else "hybrid"
@@ -116,10 +115,11 @@ def _name(header: Header) -> str:
 def _vocabulary(target: Header, draft: Header) -> tuple[list[str], list[str]]:
     """Reasons and warnings from the two tokenizers."""
     if target.tokenizer != draft.tokenizer:
-        return [f"The target's tokenizer is '{target.tokenizer}' and the draft's is '{draft.tokenizer}'."], []
+        ours, theirs = quoted(target.tokenizer or ""), quoted(draft.tokenizer or "")
+        return [f"The target's tokenizer is {ours} and the draft's is {theirs}."], []
     pre, draft_pre = target.pre_tokenizer or "default", draft.pre_tokenizer or "default"
     unlike = pre != draft_pre and not any(pre in alike and draft_pre in alike for alike in SAME_PRE_TOKENIZER)
-    split = f"The target splits text by the rules of '{pre}' and the draft by those of '{draft_pre}'"
+    split = f"The target splits text by the rules of {quoted(pre)} and the draft by those of {quoted(draft_pre)}"
     if difference := _difference(target, draft):
         return [f"{split}, and {difference}."] if unlike else [f"{difference[0].upper()}{difference[1:]}."], []
     # The draft is only ever shown the target's tokens: with equal tokens, other rules can only cost acceptance.
@@ -145,7 +145,7 @@ def _difference(target: Header, draft: Header) -> str | None:
         return None
     for token in range(FIRST_COMPARED_TOKEN, min(len(ours), len(theirs))):
         if ours.raw(token) != theirs.raw(token):
-            return f"token {token} is {ours[token]!r} in the target and {theirs[token]!r} in the draft"
+            return f"token {token} is {quoted(ours[token])} in the target and {quoted(theirs[token])} in the draft"
     return None
 
 
