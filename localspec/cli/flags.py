@@ -130,22 +130,18 @@ def _help(name: str, description: str) -> str:
     return description if default in (None, [], {}) else f"{description} [{default}]"
 
 
-def _click_type(name: str, kind: Any) -> click.ParamType[Any] | type:
+def _click_type(name: str, kind: Any) -> Any:
     if name == "logit_bias":
-        return Bias()
+        return _bias
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     return kind if kind in (int, float) else str
 
 
-class Bias(click.ParamType[tuple[int, float]]):
+def _bias(text: str) -> tuple[int, float]:
     """``ID=BIAS``, such as 15043=-100."""
-
-    name = "bias"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, float]:
-        token, _, bias = str(value).partition("=")
-        try:
-            return int(token), float(bias)
-        except ValueError:
-            self.fail(f"{value!r} is not ID=BIAS, such as 15043=-100", param, ctx)
+    token, _, bias = text.partition("=")
+    try:
+        return int(token), float(bias)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not ID=BIAS, such as 15043=-100") from None

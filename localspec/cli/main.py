@@ -30,8 +30,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Name, where the command is, and its line in the help."""
 
 INTERRUPTED = 130
-ENVIRONMENT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS})
-"""What the system may refuse at any write, whoever asks: no room, no permission."""
 
 
 class Deferred(click.RichCommand):
@@ -114,12 +112,13 @@ def _system_error(error: OSError) -> int:
     if error.errno == errno.EPIPE:
         _discard_stdout()
         return 1
-    if error.errno not in ENVIRONMENT_ERRORS:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if not full and error.filename is None:
         raise error
     _discard_stdout()
     what = f"{error.filename}: " if error.filename else ""
-    hint = "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "change its permissions"
-    return complain(f"{what}{error.strerror}; {hint} and try again.", LocalspecError.exit_code)
+    hint = "free some space and try again" if full else "check that this path is right and open to you"
+    return complain(f"{what}{error.strerror}; {hint}.", LocalspecError.exit_code)
 
 
 def _discard_stdout() -> None:
