@@ -96,7 +96,7 @@ class _Cursor:
         end = self.position + n_bytes
         if end <= len(self.buffer):
             return
-        if n_bytes > self.left:
+        if self.size is not None and n_bytes > self.left:
             raise GGUFError(
                 f"{self.source} is cut off or damaged: {what} needs {n_bytes} bytes and {self.left} are left, "
                 "so download it again."

@@ -182,6 +182,8 @@ def _special(header: Header, role: str) -> int | None:
 
 def _size(target: Header, draft: Header) -> tuple[str | None, str | None]:
     """A reason or a warning for a draft that is not clearly smaller."""
+    if any(header.split_count > 1 and not header.shards for header in (target, draft)):
+        return None, None  # only a part of a split model has been read, so its size is not known
     if draft.n_params > target.n_params:
         ours, theirs = _count(target.n_params), _count(draft.n_params)
         return f"The draft has {theirs} parameters and the target only {ours}.", None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -21,8 +22,8 @@ def byte_texts() -> list[str]:
 
 
 def token_texts(n_vocab: int) -> list[str]:
-    """Three control tokens, then single bytes (letters first), then made-up words."""
-    letters = sorted(byte_texts(), key=lambda text: (not text.isascii(), text))
+    """Three control tokens, newline and space, the other single bytes (ASCII first), then made-up words."""
+    letters = sorted(byte_texts(), key=lambda text: (text not in "ĊĠ", not text.isascii(), text))
     words = [f"word{i}" for i in range(max(0, n_vocab - N_BYTES - 3))]
     return ["<|unk|>", "<|im_start|>", "<|im_end|>", *letters, *words][:n_vocab]
 
@@ -64,14 +65,16 @@ def write(
     seed: int = 0,
     scale: float = 0.5,
     dtype: str = "F32",
+    tensors_in_shard: int = 0,
     change: Change | None = None,
 ) -> Path:
     """One GGUF of any architecture, with random weights of the given numpy shapes (outermost dimension first).
 
-    Norms are ones. ``change`` may add or overwrite keys just before the file is written.
+    Norms are ones. ``change`` may add or overwrite keys just before the file is written. With ``tensors_in_shard`` the
+    model is split over files named ``STEM-00001-of-0000N.gguf``, and the first of them is returned.
     """
     rng = np.random.default_rng(seed)
-    writer = gguf.GGUFWriter(path, arch)
+    writer = gguf.GGUFWriter(path, arch, split_max_tensors=tensors_in_shard)
     writer.add_name(path.stem)
     writer.add_context_length(n_ctx)
     writer.add_embedding_length(n_embd)
@@ -88,6 +91,8 @@ def write(
     for name, shape in tensors.items():
         norm = "norm" in name
         values = np.ones(shape, np.float32) if norm else rng.normal(0, scale, shape).astype(np.float32)
+        if name.endswith("ssm_a"):
+            values = -np.abs(values)  # a state that decays
         if norm or len(shape) == 1 or dtype == "F32":
             writer.add_tensor(name, values)
         else:
@@ -97,7 +102,19 @@ def write(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    if tensors_in_shard:
+        n_shards = -(-len(tensors) // tensors_in_shard)
+        return path.with_name(f"{path.stem}-00001-of-{n_shards:05d}.gguf")
     return path
+
+
+def set_key(
+    writer: gguf.GGUFWriter, key: str, value: object, kind: gguf.GGUFValueType = gguf.GGUFValueType.UINT32
+) -> None:
+    """Add a key or overwrite one; None removes it."""
+    writer.kv_data[0].pop(key, None)
+    if value is not None:
+        writer.add_key_value(key, value, kind)
 
 
 def llama_tensors(n_vocab: int, n_layer: int, n_embd: int, n_ff: int, n_kv: int) -> dict[str, tuple[int, ...]]:
@@ -122,28 +139,17 @@ def tiny_llama(
     n_head: int = 2,
     n_head_kv: int | None = None,
     n_ff: int = 64,
-    n_ctx: int = 256,
-    tokens: Sequence[str] | None = None,
-    tokenizer: str = "gpt2",
-    pre: str = "smollm",
-    bos: int = 1,
-    eos: int = 2,
-    add_bos: bool | None = False,
-    seed: int = 0,
-    scale: float = 0.5,
-    dtype: str = "F32",
-    change: Change | None = None,
+    **options: Any,
 ) -> Path:
-    """A random ``llama`` model that llama.cpp loads and decodes; about 70 kB with the defaults.
+    """A random ``llama`` model that llama.cpp loads and decodes; about 50 kB with the defaults.
 
     Ids 0, 1 and 2 are ``<|unk|>``, ``<|im_start|>`` (BOS) and ``<|im_end|>`` (EOS); then come single characters.
+    ``options`` as for ``write``: ``tokens``, ``pre``, ``bos``, ``seed``, ``dtype``, ``change`` and so on.
     """
     n_kv = n_embd // n_head * (n_head if n_head_kv is None else n_head_kv)
-    return write(
-        path, "llama", llama_tensors(n_vocab, n_layer, n_embd, n_ff, n_kv), n_vocab=n_vocab, n_layer=n_layer,
-        n_embd=n_embd, n_head=n_head, n_head_kv=n_head_kv, n_ff=n_ff, n_ctx=n_ctx, tokens=tokens, tokenizer=tokenizer,
-        pre=pre, bos=bos, eos=eos, add_bos=add_bos, seed=seed, scale=scale, dtype=dtype, change=change,
-    )  # fmt: skip
+    tensors = llama_tensors(n_vocab, n_layer, n_embd, n_ff, n_kv)
+    sizes: dict[str, Any] = {"n_vocab": n_vocab, "n_layer": n_layer, "n_embd": n_embd, "n_ff": n_ff}
+    return write(path, "llama", tensors, n_head=n_head, n_head_kv=n_head_kv, **sizes, **options)
 
 
 def tiny_gemma3(path: Path, *, n_layer: int = 6, window: int = 16, n_ctx: int = 512, seed: int = 0) -> Path:
