@@ -110,9 +110,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _greedy_is_for_temperature_0(self) -> Self:
         if self.verify == "greedy" and self.temp > 0:
-            raise ValueError(
-                f"verify greedy needs temp 0, which is {self.temp}; above it use gumbel, rejection or block"
-            )
+            raise ValueError("verify greedy needs temp 0; above it use gumbel, rejection or block")
         return self
 
     @property

@@ -7,7 +7,6 @@ that holds it already. What is made from it is kept in the cache folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def _derived(source: Path, ftype: str, prune_layers: tuple[int, ...]) -> Path:
 
 
 @pytest.fixture
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh working directory."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
