@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 
+from localspec import architecture
 from localspec.errors import GGUFError
 from localspec.header import ARRAY_OF, BOOL, FLOAT32, INT32, UINT32, Header, StringArray, quoted
 
@@ -97,6 +98,8 @@ def _check_hyperparameters(header: Header) -> None:
     for key in ("attention.key_length", "attention.value_length"):
         _scalar(header, key, 0 if not any(heads) else 1, 1 << 16, default=1)
     _scalar(header, "rope.dimension_count", 0, 1 << 16, default=0)
+    if arch in architecture.WINDOWS:
+        _scalar(header, "attention.sliding_window", 0, 1 << 30, default=0)
     for key in ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"):
         epsilon = header.metadata.get(f"{arch}.{key}", 0.0)
         if not isinstance(epsilon, float) or not 0 <= epsilon < 1:

@@ -22,14 +22,15 @@ from pathlib import Path
 from localspec import memory, paths, shards
 from localspec.errors import ModelError
 from localspec.gguf import read_header
+from localspec.header import quoted
 
 SLACK_BYTES = 2 << 30
 START_S = 60.0
 READ_BYTES_PER_S = 20e6
 # Without these the child would wake every GPU, and print a backtrace by starting a debugger.
 CHILD_ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "",
-    "HIP_VISIBLE_DEVICES": "",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "HIP_VISIBLE_DEVICES": "-1",
     "GGML_VK_VISIBLE_DEVICES": "",
     "GGML_NO_BACKTRACE": "1",
 }
@@ -76,13 +77,14 @@ def _run(path: Path, extra_bytes: int, timeout_s: float) -> str | None:
 
 
 def _cause_of_death(path: Path, status: int, stderr: str) -> str:
-    if failed := re.search(r"GGML_ASSERT\(.*\) failed", stderr):
-        return f"{path.name} is damaged or not supported: llama.cpp aborts on it with {failed.group()}."
+    # What GGML_ASSERT and GGML_ABORT print: file, line, reason.
+    if failed := re.search(r"^\S+\.[a-z]+:\d+: (.+)$", stderr, re.MULTILINE):
+        return f"{path.name} is damaged or not supported: llama.cpp aborts on it with {quoted(failed.group(1), 200)}."
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"{path.name} is damaged or not supported: llama.cpp dies of it with {signal.Signals(-status).name}."
-    last = stderr.strip().splitlines()[-1:] or [f"exit code {status}"]
-    return f"{path.name} is damaged or not supported: the process that tried to load it ended with {last[0]}."
+    last = quoted((stderr.strip().splitlines() or [f"exit code {status}"])[-1], 200)
+    return f"{path.name} is damaged or not supported: the process that tried to load it ended with {last}."
 
 
 def _state(path: Path) -> list[list[int]]:

@@ -286,6 +286,7 @@ Edit = tuple[str, object, Kind]
         (("llama.rope.scaling.type", "sideways", Kind.STRING), "'sideways'"),
         (("llama.expert_count", 4, Kind.UINT32), "uses 0 of 4 experts"),
         (("llama.expert_used_count", 4, Kind.UINT32), "uses 4 of 0 experts"),
+        (("llama.attention.key_length", 1 << 20, Kind.UINT32), "outside 1 to 65536"),
         (("llama.nextn_predict_layers", 2, Kind.UINT32), "outside 0 to 1"),
         (("tokenizer.ggml.model", None, Kind.STRING), "holds no tokenizer"),
         (("tokenizer.ggml.model", "none", Kind.STRING), "holds no tokenizer"),
