@@ -89,6 +89,10 @@ def check_pair(target: Header, draft: Header) -> PairReport:
     """Everything that speaks against decoding ``target`` with ``draft``, from the two headers alone."""
     reasons = [reason for header in (target, draft) if (reason := rollback(header).reason)]
     warnings: list[str] = []
+    if not reasons and rollback(draft).needs_rs_seq:
+        # A draft decodes one token at a time, and a recurrent state goes back only within its last decode.
+        family = f"{rollback(draft).kind} model ({draft.architecture})"
+        reasons = [f"{_name(draft)} is a {family} whose state cannot take back drafted tokens."]
     if not reasons:
         reasons, warnings = _vocabulary(target, draft)
     too_large, size_warning = _size(target, draft)

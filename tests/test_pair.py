@@ -197,6 +197,15 @@ def test_a_hybrid_model_with_snapshots_needs_them(tmp_path: Path) -> None:
     assert (back.kind, back.supported, back.needs_rs_seq) == ("hybrid", True, True)
 
 
+def test_a_hybrid_model_cannot_be_a_draft(tmp_path: Path) -> None:
+    header = read_header(synthetic.tiny_lfm2(tmp_path / "lfm2.gguf"))
+    plain = read_header(synthetic.tiny_llama(tmp_path / "plain.gguf"))
+    assert check_pair(header, plain).ok
+    assert check_pair(header, header).reasons == (
+        "lfm2.gguf is a hybrid model (lfm2) whose state cannot take back drafted tokens.",
+    )
+
+
 def test_a_hybrid_model_without_snapshots_is_refused(tmp_path: Path) -> None:
     tensors = synthetic.llama_tensors(64, 1, 32, 64, 32)
     back = rollback(read_header(synthetic.write(tmp_path / "jamba.gguf", "jamba", tensors)))
