@@ -21,9 +21,14 @@ CPU_VRAM_GB = 4
 """The largest class recommended without a GPU: a bigger model answers slower than people read."""
 OVERHEAD_BYTES = 1 << 30
 OVERHEAD_SHARE = 0.1
-"""Room beside the weights for both KV caches at 8192 tokens and the compute buffers: this and a share of the weights."""
+"""Room beside the weights for KV caches of 8192 tokens and compute buffers: so much, and a share of the weights."""
 APPROXIMATE_FACTOR = 2.0
 """How far a file may be from a size in the catalogue that is only approximate."""
+
+
+def memory_needed(weights: int) -> int:
+    """About what models with ``weights`` bytes of weights need in memory with the default context."""
+    return round(weights * (1 + OVERHEAD_SHARE)) + OVERHEAD_BYTES
 
 
 class _Entry(BaseModel):
@@ -104,7 +109,7 @@ class CatalogPair(_Entry):
     @property
     def memory_bytes(self) -> int:
         """About what the pair needs in memory with the default context."""
-        return round(self.bytes * (1 + OVERHEAD_SHARE)) + OVERHEAD_BYTES
+        return memory_needed(self.bytes)
 
 
 class Catalog(_Entry):

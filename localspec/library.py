@@ -100,15 +100,15 @@ def find_file(file: CatalogFile) -> Path | None:
     own = paths.models_dir() / file.file
     if own.is_file() and file.has_size(own.stat().st_size):
         return own
-    return next((entry.path for entry in model_folders.scan() if _is_file(entry, file)), None)
+    return next((entry.path for entry in model_folders.scan() if is_file(entry, file)), None)
 
 
 def catalog_file(entry: Entry) -> CatalogFile | None:
     """The catalogue's file that an entry is, or None."""
-    return next((file for file in catalog.load().files.values() if _is_file(entry, file)), None)
+    return next((file for file in catalog.load().files.values() if is_file(entry, file)), None)
 
 
-def _is_file(entry: Entry, file: CatalogFile) -> bool:
+def is_file(entry: Entry, file: CatalogFile) -> bool:
     """Whether an entry is a file of the catalogue: by repository, else by hash, else by name and size.
 
     In the Hugging Face cache the repository decides, also when its owner has replaced the file since.

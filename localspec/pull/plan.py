@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from localspec.catalog import memory_needed
 from localspec.errors import PullError
 from localspec.header import Header
 from localspec.pull.progress import ProgressSink
@@ -23,7 +24,7 @@ class Source(StrEnum):
     """Where a file comes from."""
 
     HUB = "hub"
-    PYPI = "pypi"
+    WHEELS = "pypi"
     DISK = "disk"
 
 
@@ -61,6 +62,11 @@ class Plan:
     @property
     def missing(self) -> int:
         return sum(file.missing for file in self.files)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what the models need in memory with the default context."""
+        return memory_needed(self.bytes)
 
 
 class Fetch(Protocol):

