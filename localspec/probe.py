@@ -9,7 +9,6 @@ The child is a fresh interpreter, not a fork: the parent may have threads, and a
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
 import os
 import re
@@ -94,9 +93,10 @@ def _state(path: Path) -> list[list[int]]:
 
 
 def _memory_file() -> Path:
+    from importlib.metadata import version  # slow to import
+
     # Another llama.cpp may die of a file that this one loads.
-    version = importlib.metadata.version("llama-cpp-python")
-    return paths.cache_dir() / f"loads-with-{version}.json"
+    return paths.cache_dir() / f"loads-with-{version('llama-cpp-python')}.json"
 
 
 def _remembered() -> dict[str, list[list[int]]]:
