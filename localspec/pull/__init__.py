@@ -73,12 +73,12 @@ def pull_pair(
     plan = Plan(tuple(fetch.planned for fetch in fetches))
     if dry_run:
         return Pulled(plan, targets[0].planned.path, drafts[0].planned.path if drafts else None, warnings or ())
-    missing = [file for file in plan.files if file.missing]
-    require_space(missing)
-    if missing:
-        sink.begin(missing)
+    require_space(plan.files)
+    fetched = [file for file in plan.files if file.source is not Source.DISK]
+    if fetched:
+        sink.begin(fetched)
     target, draft_path = pull.run(targets), pull.run(drafts) if drafts else None
-    if warnings is None or missing:
+    if warnings is None or fetched:
         warnings = _check_files(target, draft_path)
     return Pulled(plan, target, draft_path, warnings)
 
@@ -99,12 +99,10 @@ class _Pull:
         if pair is None:
             assert isinstance(name, str)
             return self.of_name(name), self.of_name(draft) if draft is not None else []
-        drafts: list[Fetch] = []
+        targets = self.of_file(pair.target)
         if draft is not None:
-            drafts = self.of_name(draft)
-        elif with_draft and pair.draft is not None:
-            drafts = self.of_file(pair.draft)
-        return self.of_file(pair.target), drafts
+            return targets, self.of_name(draft)
+        return targets, self.of_file(pair.draft) if with_draft and pair.draft is not None else []
 
     def of_name(self, name: str) -> list[Fetch]:
         """Fetches of one model by any of its names."""
