@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn
@@ -53,10 +54,9 @@ class ChatTemplate:
             return self._render(messages)
         except Exception as error:
             if messages and messages[0].role == "system" and len(messages) > 1:
-                try:
+                # The first error says more than a second one would.
+                with suppress(Exception):
                     return self._render(_without_system(messages))
-                except Exception:  # noqa: S110  the first error says more
-                    pass
             # A template is the model file's code: whatever it raises is that file's fault, not a defect here.
             raise SessionError(f"The model's chat template refuses this conversation: {_one_line(error)}.") from error
 

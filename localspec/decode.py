@@ -7,14 +7,14 @@ the last, whose pass gives the first row of the next round.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from localspec.detokenize import TextStream
 from localspec.drafters import Drafter, DraftRules, TargetOutputs
 from localspec.errors import ModelError
-from localspec.events import Event, Finish, FinishReason, Origin, Prefill, Round, Token
+from localspec.events import Finish, FinishReason, Origin, Prefill, Round, Token
 from localspec.noise import Chance, GumbelNoise, Noise, RandomChance
 from localspec.sampling import Distribution, Processor, Sampling
 from localspec.sequence import CachedSequence, Logits, Vocabulary
@@ -53,6 +53,15 @@ class DecodeSettings:
     ignore_eos: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why decoding ended."""
+
+    reason: FinishReason
+    stopped_by: str | None = None
+    context_is_full: bool = False
+
+
 class Reply:
     """State of one reply that outlives a change of its prompt: its text, its count of tokens and its randomness."""
 
@@ -73,10 +82,9 @@ class Reply:
         self.position = position
         self.noise: Noise = noise or GumbelNoise(settings.seed)
         self.chance: Chance = chance or RandomChance(settings.seed)
+        self.tokens: list[int] = []
         self.n_rounds = 0
-        self.n_tokens = 0
         self.prompt_tokens = 0
-        self.context_is_full = False
         sampling = settings.sampling
         if settings.ignore_eos:
             banned = tuple((token, float("-inf")) for token in sorted(vocab.eog))
@@ -113,27 +121,34 @@ class Reply:
     def remaining(self) -> int | None:
         """Tokens that may still be emitted, None for no limit."""
         n = self.settings.n_predict
-        return None if n < 0 else n - self.n_tokens
+        return None if n < 0 else n - len(self.tokens)
+
+    def finish(self, ending: Ending) -> Finish:
+        """The last event of the reply."""
+        text = self.text.finish()
+        return Finish(ending.reason, text, self.prompt_tokens, len(self.tokens), self.seconds, ending.stopped_by)
 
 
-def decode(target: CachedSequence, drafter: Drafter, prompt: Sequence[int], reply: Reply) -> Iterator[Event]:
-    """Answer ``prompt`` (at least one token), re-using what the caches share with it.
+def decode(
+    target: CachedSequence, drafter: Drafter, prompt: Sequence[int], reply: Reply
+) -> Generator[Prefill | Round, None, Ending]:
+    """Continue ``prompt`` (at least one token), re-using what the caches share with it. Returns why it ended.
 
-    Yields Prefill, Round and one Finish. Closing the iterator cancels between two passes; the caches then hold a prefix
-    of what was emitted, and the next call re-uses it. Raises ModelError when the target fails.
+    Closing the generator cancels between two passes; the caches then hold a prefix of what was emitted, and the next
+    call re-uses it. Raises ModelError when the target fails.
     """
     tokens = list(prompt)
     reply.prompt_tokens = reply.prompt_tokens or len(tokens)
     process = Processor(reply.sampling, target.model.n_vocab)
     drafter.begin(tokens, _draft_rules(reply, target))
     yield from _prefill(target, drafter, tokens, reply)
-    reason, stopped_by = _finished(tokens, target, reply, None)
-    while reason is None:
+    ending = _ending(tokens, target, reply)
+    while ending is None:
         event = _round(target, drafter, process, tokens, reply)
-        reason, stopped_by = _finished(tokens, target, reply, event)
+        ending = _ending(tokens, target, reply)
         yield event
     target.rewind(len(tokens))
-    yield Finish(reason, reply.text.finish(), reply.prompt_tokens, reply.n_tokens, reply.seconds, stopped_by)
+    return ending
 
 
 def _draft_rules(reply: Reply, target: CachedSequence) -> DraftRules:
@@ -163,9 +178,7 @@ def _prefill(target: CachedSequence, drafter: Drafter, tokens: list[int], reply:
         yield Prefill(done, len(tokens), cached, reply.seconds)
 
 
-def _round(
-    target: CachedSequence, drafter: Drafter, process: Processor, tokens: list[int], reply: Reply
-) -> Round:
+def _round(target: CachedSequence, drafter: Drafter, process: Processor, tokens: list[int], reply: Reply) -> Round:
     began = perf_counter()
     k = _room(target, tokens, reply)
     drafts = drafter.propose(tokens, k)[:k]
@@ -226,8 +239,9 @@ def _emit(drafts: Sequence[DraftToken], verdict: Verdict, reply: Reply) -> tuple
     for i, token in enumerate(ids):
         q = drafts[i].q.probability(drafts[i].id) if i < len(drafts) else None
         piece = reply.vocab.piece(token)
-        emitted.append(Token(token, piece.decode("utf-8", errors="replace"), _origin(i, verdict, drafts), verdict.p[i], q))
-        reply.n_tokens += 1
+        shown = piece.decode("utf-8", errors="replace")
+        emitted.append(Token(token, shown, _origin(i, verdict, drafts), verdict.p[i], q))
+        reply.tokens.append(token)
         reply.position += 1
         if reply.vocab.is_eog(token):
             break
@@ -252,20 +266,15 @@ def _rejected(drafts: Sequence[DraftToken], reply: Reply) -> Iterator[Token]:
         yield Token(draft.id, text, Origin.DRAFT, 0.0, q)
 
 
-def _finished(
-    tokens: list[int], target: CachedSequence, reply: Reply, event: Round | None
-) -> tuple[FinishReason | None, str | None]:
-    if event is not None:
-        last = event.tokens[-1].id
-        if reply.text.stopped_by is not None:
-            return FinishReason.STOP, reply.text.stopped_by
-        if reply.vocab.is_eog(last):
-            return FinishReason.STOP, reply.vocab.piece(last, special=True).decode("utf-8", errors="replace")
+def _ending(tokens: list[int], target: CachedSequence, reply: Reply) -> Ending | None:
+    if reply.text.stopped_by is not None:
+        return Ending(FinishReason.STOP, reply.text.stopped_by)
+    if reply.tokens and reply.vocab.is_eog(reply.tokens[-1]):
+        name = reply.vocab.piece(reply.tokens[-1], special=True).decode("utf-8", errors="replace")
+        return Ending(FinishReason.STOP, name)
     remaining = reply.remaining()
     if remaining is not None and remaining <= 0:
-        return FinishReason.LENGTH, None
+        return Ending(FinishReason.LENGTH)
     if len(tokens) > target.model.n_ctx:
-        reply.context_is_full = True
-        return FinishReason.LENGTH, None
-    return None, None
-
+        return Ending(FinishReason.LENGTH, context_is_full=True)
+    return None

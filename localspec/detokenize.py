@@ -1,4 +1,4 @@
-"""From tokens to text, one token at a time: UTF-8 that is split over tokens, and stop strings that are split over both."""
+"""From tokens to text, one token at a time: characters and stop strings may be split over several tokens."""
 
 from __future__ import annotations
 

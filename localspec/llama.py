@@ -54,7 +54,18 @@ C.llama_log_set(_on_native_log, ctypes.c_void_p(0))
 C.llama_backend_init()
 ggml.decline_amx()
 
-__all__ = ["Context", "ContextOptions", "Device", "Model", "ModelOptions", "Vocab", "build_info", "devices", "opened", "quantize"]
+__all__ = [
+    "Context",
+    "ContextOptions",
+    "Device",
+    "Model",
+    "ModelOptions",
+    "Vocab",
+    "build_info",
+    "devices",
+    "opened",
+    "quantize",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +249,9 @@ class Context:
         self.n_batch = int(C.llama_n_batch(pointer))
         self.n_rs_seq = int(C.llama_n_rs_seq(pointer))
         self.n_past = 0
+        # A recurrent state can go back only within the last decode, and llama.cpp does not notice when asked for more.
+        self._stateful = model.is_recurrent or model.is_hybrid
+        self._removable = 0
         self.buffer_bytes = log.buffer_bytes()
         self._batch = _Batch(self.n_batch)
 
@@ -246,7 +260,7 @@ class Context:
 
         Returns float32 ``[n_rows, n_vocab]``: the logits after each of the last ``n_rows`` tokens. It is a view of
         llama.cpp's own buffer, valid until the next ``decode``. At most ``n_batch`` tokens; raises ModelError when
-        the cache is full or the backend fails, with the cache as it was before the call.
+        the cache is full or the backend fails; the cache is then as before the call or, for a recurrent model, empty.
         """
         n = len(tokens)
         batch = self._batch.fill(tokens, self.n_past, n_rows)
@@ -255,6 +269,7 @@ class Context:
             self._restore()
             raise ModelError(self._why_decode_failed(status, n))
         self.n_past += n
+        self._removable = n - 1
         if n_rows == 0:
             C.llama_synchronize(self._pointer)
             return np.empty((0, self.n_vocab), np.float32)
@@ -262,17 +277,18 @@ class Context:
         if address is None:
             raise ModelError(f"{self.model.path.name} returned no logits; the llama.cpp build may not support it.")
         rows = (ctypes.c_float * (n_rows * self.n_vocab)).from_address(address)
-        return np.frombuffer(rows, np.float32).reshape(n_rows, self.n_vocab)
+        return np.ctypeslib.as_array(rows).reshape(n_rows, self.n_vocab)
 
     def rewind(self, n: int) -> int:
         """Keep the first ``n`` tokens in the cache and drop the rest. Returns how many were kept: ``n``, or 0 when the
         cache cannot be rolled back that far and had to be cleared."""
         if n < self.n_past:
-            if n > 0 and C.llama_memory_seq_rm(self._memory, 0, n, -1):
+            possible = n > 0 and (not self._stateful or self.n_past - n <= min(self._removable, self.n_rs_seq))
+            self._removable = 0
+            if possible and C.llama_memory_seq_rm(self._memory, 0, n, -1):
                 self.n_past = n
             else:
-                C.llama_memory_clear(self._memory, True)
-                self.n_past = 0
+                self._clear()
         return min(n, self.n_past)
 
     def close(self) -> None:
@@ -291,9 +307,12 @@ class Context:
 
     def _restore(self) -> None:
         # After a fatal error the micro-batches already processed stay in the cache (llama.h, llama_decode).
-        if not C.llama_memory_seq_rm(self._memory, 0, self.n_past, -1):
-            C.llama_memory_clear(self._memory, True)
-            self.n_past = 0
+        if self._stateful or not C.llama_memory_seq_rm(self._memory, 0, self.n_past, -1):
+            self._clear()
+
+    def _clear(self) -> None:
+        C.llama_memory_clear(self._memory, True)
+        self.n_past = 0
 
     def _why_decode_failed(self, status: int, n: int) -> str:
         name = self.model.path.name
@@ -370,9 +389,7 @@ def quantize(
         partial.unlink(missing_ok=True)
 
 
-def _model_params(
-    options: ModelOptions, progress: Callable[[float], None] | None
-) -> tuple[Any, list[BaseException]]:
+def _model_params(options: ModelOptions, progress: Callable[[float], None] | None) -> tuple[Any, list[BaseException]]:
     params = C.llama_model_default_params()
     params.n_gpu_layers = options.n_gpu_layers
     params.load_mode = (1 if options.mmap else 0) | (2 if options.mlock else 0)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-ERROR = 3
+ERROR = 4
 CONTINUATION = 5
 MIB = 1024 * 1024
 
@@ -81,7 +81,7 @@ class NativeLogSink:
         for log in self._watches:
             log.lines.append((self._level, line))
         if self.verbose:
-            print(line, file=sys.stderr)
+            sys.stderr.write(line + "\n")
         if self.path is None:
             return
         # The log must never be the reason that decoding fails, for example on a full disk.

@@ -1,6 +1,6 @@
 """Randomness that verification draws on.
 
-``GumbelNoise`` is a function of (seed, position, token id) and has no state: draft and target see the same value, and so
+``GumbelNoise`` is a function of (seed, position, token id) without state: draft and target see the same value, and so
 does dense decoding, which is what makes the sampled text a function of the seed alone. ``Chance`` is a stream: the
 rejection and block rules need draws that no earlier decision has looked at, because block verification lets a later
 draft token decide over an earlier position.

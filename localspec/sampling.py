@@ -137,8 +137,9 @@ class Processor:
             return self._at_least(row, largest, s.top_k)
         if s.top_p < 1.0:
             return self._mass_at_least(row, largest, s.top_p)
-        floor = largest + np.log(s.min_p) if s.min_p > 0.0 else -np.inf
-        return np.flatnonzero(row >= floor) if s.min_p > 0.0 else np.flatnonzero(row > -np.inf)
+        if s.min_p > 0.0:
+            return np.flatnonzero(row >= largest + np.log(s.min_p))
+        return np.flatnonzero(row > -np.inf)
 
     def _at_least(self, row: Row, largest: float, k: int) -> Ids:
         for _ in range(6):
@@ -148,11 +149,11 @@ class Processor:
                     self._margin *= 0.9
                 return ids
             self._margin *= 1.5
-        finite = np.flatnonzero(row > -np.inf)
+        finite: Ids = np.flatnonzero(row > -np.inf)
         if len(finite) <= k:
             return finite
         floor = np.partition(row[finite], len(finite) - k)[len(finite) - k]
-        return finite[row[finite] >= floor]
+        return np.flatnonzero(row >= floor)
 
     def _mass_at_least(self, row: Row, largest: float, p: float) -> Ids:
         weights = np.exp(row - np.float32(largest))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from localspec.events import Event, Finish, Prefill, Round
+from localspec.events import Event, Prefill, Round
 
 WINDOW = 64
 """Rounds in the rolling figures."""
@@ -38,8 +37,9 @@ class Figures:
     prompt_per_second: float | None
     """Prompt tokens evaluated, cached ones not counted, over the time they took."""
     decode_s: float
+    """Wall time from the end of the prompt to the last round, including what the reader of the events spent."""
     decode_per_second: float | None
-    """Tokens over the time of their rounds, the first round included."""
+    """Tokens over ``decode_s``."""
     ttft_s: float | None
     """From the request to the first token, of the latest reply."""
     itl_p50_s: float | None
@@ -51,113 +51,109 @@ class Figures:
     context_used: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """Prompt figures of one reply."""
+class _Tally:
+    """Sums over rounds."""
 
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    prompt_s: float = 0.0
+    def __init__(self) -> None:
+        self.rounds = self.drafting = self.draft_max = self.drafted = self.accepted = self.tokens = 0
+        self.alphas, self.alpha_sum = 0, 0.0
+        self.draft_s = self.verify_s = self.host_s = self.decode_s = 0.0
+        self.survived: list[int] = []
+        self.gaps: list[float] = []
+        self.context_used = 0
+
+    def add(self, event: Round, seconds: float) -> None:
+        self.rounds += 1
+        self.draft_max = max(self.draft_max, event.draft_max)
+        self.drafted += event.drafted
+        self.accepted += event.accepted
+        self.tokens += len(event.tokens)
+        self.alphas += len(event.alphas)
+        self.alpha_sum += sum(event.alphas)
+        self.draft_s += event.draft_s
+        self.verify_s += event.verify_s
+        self.host_s += event.host_s
+        self.decode_s += seconds
+        if event.index > 0:
+            self.gaps.append(seconds)
+        if event.drafted > 0:
+            self.drafting += 1
+            self.survived.extend([0] * (event.draft_max - len(self.survived)))
+            for j in range(event.accepted):
+                self.survived[j] += 1
+        self.context_used = event.context_used
+
+    def figures(self, prompts: list[Prefill], ttft_s: float | None) -> Figures:
+        prompt_tokens = sum(prompt.total for prompt in prompts)
+        cached = sum(prompt.cached for prompt in prompts)
+        prompt_s = sum(prompt.seconds for prompt in prompts)
+        return Figures(
+            rounds=self.rounds,
+            draft_max=self.draft_max,
+            drafted=self.drafted,
+            accepted=self.accepted,
+            acceptance_rate=_ratio(self.accepted, self.drafted),
+            tokens=self.tokens,
+            tokens_per_round=_ratio(self.tokens, self.rounds),
+            survival=tuple(count / self.drafting for count in self.survived),
+            alpha=_ratio(self.alpha_sum, self.alphas),
+            prompt_tokens=prompt_tokens,
+            cached_tokens=cached,
+            prompt_s=prompt_s,
+            prompt_per_second=_ratio(prompt_tokens - cached, prompt_s) if prompt_tokens > cached else None,
+            decode_s=self.decode_s,
+            decode_per_second=_ratio(self.tokens, self.decode_s),
+            ttft_s=ttft_s,
+            itl_p50_s=_percentile(self.gaps, 50),
+            itl_p99_s=_percentile(self.gaps, 99),
+            draft_s=self.draft_s,
+            verify_s=self.verify_s,
+            host_s=self.host_s,
+            context_used=self.context_used,
+        )
 
 
 class Statistics:
     """Accumulates events of one reply or of several in a row."""
 
     def __init__(self, window: int = WINDOW) -> None:
-        self._rounds: list[Round] = []
-        self._gaps: list[float] = []
-        self._window = window
-        self._recent_gaps: deque[float] = deque(maxlen=window)
-        self._prompts: list[_Reply] = []
-        self._last_seconds: float | None = None
+        self._total = _Tally()
+        self._recent: deque[tuple[Round, float]] = deque(maxlen=window)
+        self._prompts: list[Prefill] = []
+        self._latest = 0.0
         self._ttft_s: float | None = None
 
     def add(self, event: Event) -> None:
-        """Take the next event. A Prefill after a Round or a Finish begins a new reply."""
+        """Take the next event of the stream."""
         if isinstance(event, Prefill):
-            self._add_prefill(event)
+            # The first progress event of a prompt has evaluated nothing yet; the later ones replace it.
+            if event.done > event.cached and self._prompts:
+                self._prompts[-1] = event
+            else:
+                self._prompts.append(event)
         elif isinstance(event, Round):
-            self._add_round(event)
-        elif isinstance(event, Finish):
-            self._last_seconds = None
+            if event.index == 0:
+                self._ttft_s = event.seconds
+                self._latest = self._prompts[-1].seconds if self._prompts else 0.0
+            seconds = event.seconds - self._latest
+            self._total.add(event, seconds)
+            self._recent.append((event, seconds))
+        self._latest = event.seconds
 
     def total(self) -> Figures:
-        """Figures over every round since the start."""
-        return self._figures(self._rounds, self._gaps)
+        """Figures over everything so far."""
+        return self._total.figures(self._prompts, self._ttft_s)
 
     def rolling(self) -> Figures:
         """Figures over the last rounds, with the prompt figures of the latest reply."""
-        return self._figures(self._rounds[-self._window :], list(self._recent_gaps), latest_prompt_only=True)
-
-    def _add_prefill(self, event: Prefill) -> None:
-        if not self._prompts or self._prompts[-1] == _Reply() or event.done == event.cached:
-            self._last_seconds = None
-        if event.done == event.cached:
-            self._prompts.append(_Reply())
-        self._prompts[-1:] = [_Reply(event.total, event.cached, event.seconds)]
-
-    def _add_round(self, event: Round) -> None:
-        if event.index == 0:
-            self._ttft_s = event.seconds
-        elif self._last_seconds is not None:
-            gap = event.seconds - self._last_seconds
-            self._gaps.append(gap)
-            self._recent_gaps.append(gap)
-        self._last_seconds = event.seconds
-        self._rounds.append(event)
-
-    def _figures(self, rounds: list[Round], gaps: list[float], *, latest_prompt_only: bool = False) -> Figures:
-        prompts = self._prompts[-1:] if latest_prompt_only else self._prompts
-        prompt_tokens = sum(p.prompt_tokens for p in prompts)
-        cached = sum(p.cached_tokens for p in prompts)
-        prompt_s = sum(p.prompt_s for p in prompts)
-        drafted, accepted = sum(r.drafted for r in rounds), sum(r.accepted for r in rounds)
-        tokens = sum(len(r.tokens) for r in rounds)
-        draft_s, verify_s, host_s = (sum(getattr(r, name) for r in rounds) for name in ("draft_s", "verify_s", "host_s"))
-        decode_s = draft_s + verify_s + host_s
-        return Figures(
-            rounds=len(rounds),
-            draft_max=max((r.draft_max for r in rounds), default=0),
-            drafted=drafted,
-            accepted=accepted,
-            acceptance_rate=_ratio(accepted, drafted),
-            tokens=tokens,
-            tokens_per_round=_ratio(tokens, len(rounds)),
-            survival=survival(rounds),
-            alpha=_mean(alpha for r in rounds for alpha in r.alphas),
-            prompt_tokens=prompt_tokens,
-            cached_tokens=cached,
-            prompt_s=prompt_s,
-            prompt_per_second=_ratio(prompt_tokens - cached, prompt_s) if prompt_tokens > cached else None,
-            decode_s=decode_s,
-            decode_per_second=_ratio(tokens, decode_s),
-            ttft_s=self._ttft_s,
-            itl_p50_s=_percentile(gaps, 50),
-            itl_p99_s=_percentile(gaps, 99),
-            draft_s=draft_s,
-            verify_s=verify_s,
-            host_s=host_s,
-            context_used=rounds[-1].context_used if rounds else 0,
-        )
-
-
-def survival(rounds: Iterable[Round]) -> tuple[float, ...]:
-    """s_1..s_K over the rounds that drafted at least one token; a round that drafted fewer than j counts as not
-    surviving to j, because its tokens per round are what they are: 1 + s_1 + ... + s_K."""
-    drafting = [r for r in rounds if r.drafted > 0]
-    if not drafting:
-        return ()
-    k = max(r.draft_max for r in drafting)
-    return tuple(sum(r.accepted >= j for r in drafting) / len(drafting) for j in range(1, k + 1))
+        tally = _Tally()
+        for event, seconds in self._recent:
+            tally.add(event, seconds)
+        return tally.figures(self._prompts[-1:], self._ttft_s)
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator > 0 else None
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return sum(found) / len(found) if found else None
 
 
 def _percentile(values: list[float], q: float) -> float | None:

@@ -1,0 +1,323 @@
+"""A loaded pair that answers conversations.
+
+It owns both contexts, renders messages with the model's chat template, re-uses the KV cache between turns, and decides
+what happens when the context is full.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from localspec import llama, memory, paths
+from localspec.chat_template import ChatTemplate, Message
+from localspec.config import Settings
+from localspec.decode import DecodeSettings, Reply, decode
+from localspec.drafters import Drafter
+from localspec.drafters.draft_model import DraftModel
+from localspec.drafters.none import NoDraft
+from localspec.errors import ConfigError, PairError, SessionError
+from localspec.events import Event
+from localspec.gguf import read_header
+from localspec.header import Header
+from localspec.native_log import NATIVE_LOG
+from localspec.pair import Rollback, require_pair, rollback
+from localspec.probe import probe
+from localspec.sampling import Sampling
+from localspec.sequence import CachedSequence
+from localspec.verify import Mode
+
+__all__ = ["LoadProgress", "Message", "ModelInfo", "Session"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """How far a model is loaded."""
+
+    model: str
+    """"target" or "draft"."""
+    name: str
+    fraction: float
+    """0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A loaded model."""
+
+    name: str
+    path: Path
+    description: str
+    size_bytes: int
+    n_params: int
+    n_ctx_train: int
+    memory_bytes: int
+    """Weights, KV cache and compute buffers, as llama.cpp reports them."""
+
+
+class Session:
+    """A target and a draft in memory. One thread at a time may use it."""
+
+    def __init__(self, target: llama.Context, draft: llama.Context | None, settings: Settings) -> None:
+        """Takes over both contexts; ``open`` is the usual way in."""
+        self._settings = settings
+        self._contexts = [context for context in (draft, target) if context is not None]
+        self._target = CachedSequence(target)
+        self._drafter: Drafter = DraftModel(draft) if draft is not None else NoDraft()
+        self._no_draft = NoDraft()
+        self._vocab = target.model.vocab
+        self._template = _chat_template(target.model)
+        self._can_roll_back = not (target.model.is_recurrent or target.model.is_hybrid) or target.n_rs_seq > 0
+        self._draft_limit = target.n_rs_seq if target.n_rs_seq else 32
+        self.target = _info(target)
+        self.draft = _info(draft) if draft is not None else None
+        self.n_ctx = target.n_ctx
+        self.seed = 0
+        self.dropped_turns = 0
+        """Oldest turns left out of the last prompt because they did not fit."""
+
+    @classmethod
+    def open(
+        cls,
+        settings: Settings,
+        target: Path,
+        draft: Path | None,
+        *,
+        progress: Callable[[LoadProgress], None] | None = None,
+    ) -> Self:
+        """Check and load a pair. Nothing is loaded unless both headers are sound and fit each other.
+
+        Raises GGUFError, PairError, ModelError or ConfigError, each with the reason in one sentence.
+        """
+        NATIVE_LOG.keep_in(paths.log_file(), verbose=settings.verbose)
+        target_header = read_header(target)
+        draft_header = read_header(draft) if draft is not None else None
+        back = _require_rollback(target_header, draft_header)
+        if draft_header is not None:
+            require_pair(target_header, draft_header)
+        _require_memory(settings, target_header, draft_header)
+        opened: list[llama.Model | llama.Context] = []
+        try:
+            contexts: list[llama.Context] = []
+            for role, path, header in (("target", target, target_header), ("draft", draft, draft_header)):
+                if path is None or header is None:
+                    continue
+                probe(path)
+                model = llama.Model(path, _model_options(settings, role), progress=_reporter(role, path, progress))
+                opened.append(model)
+                n_ctx = contexts[0].n_ctx if contexts else settings.ctx_size
+                contexts.append(llama.Context(model, _context_options(settings, role, n_ctx, back)))
+                opened.append(contexts[-1])
+            return cls(contexts[0], contexts[1] if len(contexts) > 1 else None, settings)
+        except BaseException:
+            for item in reversed(opened):
+                item.close()
+            raise
+
+    def reply(self, messages: Sequence[Message], settings: Settings | None = None) -> Iterator[Event]:
+        """Answer a conversation. ``settings`` are read anew for each reply; closing the iterator cancels it.
+
+        Raises SessionError when the conversation does not fit into the context.
+        """
+        settings = settings or self._settings
+        turns = list(messages)
+        prompt = self._fit(turns, settings)
+        reply = self._reply(settings, position=len(prompt))
+        while True:
+            ending = yield from decode(self._target, self._drafter_for(settings), prompt, reply)
+            if not (ending.context_is_full and settings.context_full == "drop" and _drop_oldest(turns)):
+                break
+            self.dropped_turns += 1
+            prompt = self._fit(turns, settings, reply.tokens) + reply.tokens
+        yield reply.finish(ending)
+
+    def complete(self, prompt: str, settings: Settings | None = None) -> Iterator[Event]:
+        """Continue raw text, without a chat template. Raises SessionError when it does not fit into the context."""
+        settings = settings or self._settings
+        tokens = self._vocab.tokenize(prompt) or [max(self._vocab.bos, 0)]
+        if len(tokens) > self.n_ctx:
+            raise SessionError(_too_long(len(tokens), self.n_ctx))
+        reply = self._reply(settings, position=len(tokens))
+        ending = yield from decode(self._target, self._drafter_for(settings), tokens, reply)
+        yield reply.finish(ending)
+
+    def close(self) -> None:
+        """Free both models."""
+        while self._contexts:
+            context = self._contexts.pop()
+            context.close()
+            context.model.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _reply(self, settings: Settings, position: int) -> Reply:
+        self.seed = secrets.randbits(32) if settings.seed is None else settings.seed
+        return Reply(_decode_settings(settings, self.seed, self._draft_limit), self._vocab, position=position)
+
+    def _drafter_for(self, settings: Settings) -> Drafter:
+        if settings.draft == "none" or settings.draft_max == 0:
+            return self._no_draft
+        if not self._can_roll_back:
+            raise PairError(f"{self.target.name} cannot take back rejected tokens; use `--draft none`.")
+        return self._drafter
+
+    def _fit(self, turns: list[Message], settings: Settings, generated: Sequence[int] = ()) -> list[int]:
+        """The prompt of ``turns``, without the oldest of them where it would not fit and the policy allows it."""
+        if not generated:
+            self.dropped_turns = 0
+        # Room for an answer: dropping just enough to fit would stop it after a few tokens.
+        reserve = self.n_ctx // 4 if settings.context_full == "drop" else 0
+        while True:
+            text = self._template.render(turns)
+            bos = self._vocab.piece(self._vocab.bos, special=True) if self._vocab.bos >= 0 else b""
+            written = bool(bos) and text.encode().startswith(bos)
+            tokens = self._vocab.tokenize(text, add_special=not written)
+            if len(tokens) + len(generated) + reserve <= self.n_ctx:
+                return tokens
+            if settings.context_full == "drop" and _drop_oldest(turns):
+                self.dropped_turns += 1
+            elif len(tokens) + len(generated) <= self.n_ctx:
+                return tokens
+            else:
+                raise SessionError(_too_long(len(tokens), self.n_ctx))
+
+
+def _drop_oldest(turns: list[Message]) -> bool:
+    """Remove the oldest question and its answer, keeping a system message and the last question."""
+    first = 1 if turns and turns[0].role == "system" else 0
+    questions = [i for i, turn in enumerate(turns) if turn.role == "user"]
+    if len(questions) < 2:
+        return False
+    del turns[first : questions[1]]
+    return True
+
+
+def _too_long(n_tokens: int, n_ctx: int) -> str:
+    return (
+        f"The conversation has {n_tokens} tokens but the context holds {n_ctx}; raise `--ctx-size`, start a new "
+        "conversation, or let the oldest turns go with `--context-full drop`."
+    )
+
+
+def _chat_template(model: llama.Model) -> ChatTemplate:
+    vocab = model.vocab
+
+    def text(token: int) -> str:
+        return vocab.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
+
+    return ChatTemplate(model.chat_template, bos=text(vocab.bos), eos=text(vocab.eos))
+
+
+def _info(context: llama.Context) -> ModelInfo:
+    model = context.model
+    return ModelInfo(
+        name=model.path.stem,
+        path=model.path,
+        description=model.description,
+        size_bytes=model.size_bytes,
+        n_params=model.n_params,
+        n_ctx_train=model.n_ctx_train,
+        memory_bytes=model.buffer_bytes + context.buffer_bytes,
+    )
+
+
+def _require_rollback(target: Header, draft: Header | None) -> Rollback:
+    """Refuse by name what could not be decoded speculatively without wrong text."""
+    back = rollback(target)
+    if back.kind == "none" or (draft is not None and not back.supported):
+        hint = "" if back.kind == "none" else " Use it without a draft: `--draft none`."
+        raise PairError(f"{back.reason}{hint}")
+    if draft is not None and rollback(draft).kind in ("recurrent", "hybrid"):
+        # It drafts token by token, and a recurrent state can only go back within its last decode.
+        raise PairError("A recurrent or hybrid model cannot be the draft, because its state cannot take tokens back.")
+    return back
+
+
+def _require_memory(settings: Settings, target: Header, draft: Header | None) -> None:
+    """Refuse contexts that cannot be allocated: Linux grants the memory and kills the process when it is used."""
+    available = psutil.virtual_memory().available
+    wanted = settings.ctx_size or target.n_ctx_train
+    needed = 0
+    for header, role in ((target, "target"), (draft, "draft")):
+        if header is not None:
+            type_k, type_v = _cache_types(settings, role)
+            needed += memory.estimate(header, wanted, type_k, type_v, settings.ubatch_size).kv
+    if needed > available + _free_vram():
+        raise ConfigError(
+            f"The KV cache for `--ctx-size {wanted}` needs {needed / 2**30:.1f} GiB and {available / 2**30:.1f} GiB are "
+            f"free; lower `--ctx-size` or use `-ctk q8_0 -ctv q8_0`."
+        )
+
+
+def _free_vram() -> int:
+    return sum(device.free_bytes for device in llama.devices() if device.kind == "gpu")
+
+
+def _cache_types(settings: Settings, role: str) -> tuple[llama.KVType, llama.KVType]:
+    if role == "draft":
+        return settings.cache_type_k_draft, settings.cache_type_v_draft
+    return settings.cache_type_k, settings.cache_type_v
+
+
+def _model_options(settings: Settings, role: str) -> llama.ModelOptions:
+    layers = settings.n_gpu_layers_draft if role == "draft" else settings.n_gpu_layers
+    return llama.ModelOptions(n_gpu_layers=layers, mmap=settings.mmap, mlock=settings.mlock)
+
+
+def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) -> llama.ContextOptions:
+    type_k, type_v = _cache_types(settings, role)
+    threads = settings.threads or psutil.cpu_count(logical=False) or 1
+    return llama.ContextOptions(
+        n_ctx=n_ctx,
+        n_batch=settings.batch_size,
+        n_ubatch=min(settings.ubatch_size, settings.batch_size),
+        n_threads=threads,
+        n_threads_batch=settings.threads_batch or threads,
+        type_k=type_k,
+        type_v=type_v,
+        flash_attn=settings.flash_attn,
+        n_rs_seq=max(settings.draft_max, 8) if role == "target" and back.needs_rs_seq else 0,
+    )
+
+
+def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeSettings:
+    mode = settings.verify
+    if mode == "auto":
+        mode = "gumbel" if settings.temp > 0 else "greedy"
+    return DecodeSettings(
+        mode=Mode(mode if settings.temp > 0 else "greedy"),
+        sampling=Sampling(
+            temp=settings.temp,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+            min_p=settings.min_p,
+            repeat_penalty=settings.repeat_penalty,
+            repeat_last_n=settings.repeat_last_n,
+            presence_penalty=settings.presence_penalty,
+            frequency_penalty=settings.frequency_penalty,
+            logit_bias=tuple(sorted(settings.logit_bias.items())),
+        ),
+        draft_temp=settings.draft_temp,
+        draft_max=min(settings.draft_max, draft_limit) if settings.draft != "none" else 0,
+        draft_min=settings.draft_min,
+        draft_p_min=settings.draft_p_min,
+        seed=seed,
+        stop=tuple(settings.stop),
+        n_predict=settings.n_predict,
+        ignore_eos=settings.ignore_eos,
+    )
+
+
+def _reporter(role: str, path: Path, progress: Callable[[LoadProgress], None] | None) -> Callable[[float], None] | None:
+    if progress is None:
+        return None
+    return lambda fraction: progress(LoadProgress(role, path.stem, fraction))
