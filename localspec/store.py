@@ -16,7 +16,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -254,6 +254,17 @@ class Store:
         first = self.conversations(limit=1)
         return first[0].id if first else None
 
+    def number(self, which: str) -> int:
+        """The conversation that a user means by its number or by ``last``; ``load`` says whether it exists."""
+        if which == "last":
+            number = self.latest()
+            if number is None:
+                raise StoreError("There is no conversation to resume yet: start one.")
+            return number
+        if not which.isdecimal() or int(which) >= 2**63:
+            raise StoreError(f"{which!r} is no conversation: give its number, or last.")
+        return int(which)
+
     def load(self, conversation: int) -> StoredConversation:
         """A conversation with its messages."""
         with self._errors():
@@ -355,10 +366,8 @@ def title_of(prompt: str) -> str:
 def _create_private(path: Path) -> None:
     """Conversations are nobody else's business: the file is readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        pass
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
@@ -395,7 +404,7 @@ def _this_process() -> str:
 
 
 def _is_alive(owner: str | None) -> bool:
-    """Whether the process that streams a reply still runs; its start time tells it from a later one with the same id."""
+    """Whether the process that streams a reply still runs; by its start time it is no other that got the same id."""
     try:
         pid, started = (owner or "").split(":")
         return bool(abs(psutil.Process(int(pid)).create_time() - float(started)) < 5)

@@ -131,6 +131,19 @@ def test_an_empty_store_has_no_latest_conversation(path: Path) -> None:
     with Store(path) as store:
         assert store.latest() is None
         assert store.conversations() == []
+        with pytest.raises(StoreError, match="no conversation to resume"):
+            store.number("last")
+
+
+def test_a_conversation_is_named_by_its_number_or_as_the_last(path: Path) -> None:
+    with Store(path) as store:
+        first = turn(store, "first", "1")
+        second = turn(store, "second", "2")
+        assert store.number(str(first)) == first
+        assert store.number("last") == second
+        for nonsense in ("first", "-1", "", "1.5", "9" * 30):
+            with pytest.raises(StoreError, match="is no conversation"):
+                store.number(nonsense)
 
 
 def test_search_finds_words_by_their_beginning_in_prompts_and_replies(path: Path) -> None:

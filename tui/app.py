@@ -64,7 +64,7 @@ class LocalspecApp(App[int]):
     """A chat with one pair of models.
 
     ``open_session`` is called on the decoding thread. ``database`` None keeps nothing on disk. ``prompt`` is sent as
-    soon as the models are loaded; ``resume`` is the number of a conversation, or ``latest``.
+    soon as the models are loaded; ``resume`` is the number of a conversation, or ``last``.
     """
 
     TITLE = "localspec"
@@ -89,7 +89,8 @@ class LocalspecApp(App[int]):
         prompt: str | None = None,
         resume: str | None = None,
     ) -> None:
-        super().__init__()
+        # Decided here, because Textual chooses between no colour and shades of grey before it knows the theme.
+        super().__init__(ansi_color=True if theme.without_colour(os.environ) else None)
         self.settings = settings
         self.pair = pair
         self.phase = Phase.LOADING
@@ -168,7 +169,7 @@ class LocalspecApp(App[int]):
         return self._store.export_markdown(self._conversation.id)
 
     async def resume(self, which: str) -> None:
-        """Go on with a past conversation: its number, or ``latest``."""
+        """Go on with a past conversation: its number, or ``last``."""
         if self._stop_first(partial(self.resume, which)):
             return
         try:
@@ -325,8 +326,9 @@ class LocalspecApp(App[int]):
             self._show_state("replying")
         if text:
             self._conversation.grow(reply.turn, text)
+        with self.batch_update():
             await reply.append(text)
-        self._show_readings()
+            self._show_readings()
 
     async def _ended(self, ended: Ended) -> None:
         reply, self._reply = self._reply, None

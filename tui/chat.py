@@ -70,6 +70,8 @@ class ReplyView(Vertical):
 
     async def append(self, text: str) -> None:
         """Add streamed text; only the last block of the Markdown is drawn anew."""
+        if not text:
+            return
         await self.markdown.append(text)
         log = self.parent
         if isinstance(log, ChatLog):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from textual import events
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 
 NEWLINE_KEYS = {"shift+enter", "ctrl+j", "alt+enter"}
@@ -46,6 +47,10 @@ class Composer(TextArea):
         """Replace the text and go to its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
+
+    def render_line(self, y: int) -> Strip:
+        # TextArea cannot wrap its placeholder to no width at all, which a terminal may have while it is resized.
+        return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     async def _on_key(self, event: events.Key) -> None:
         handled = True

@@ -6,7 +6,7 @@ import time
 
 SHORTEST_S = 1 / 15
 LONGEST_S = 0.5
-SHARE = 0.08
+SHARE = 0.06
 """Of its time, the most that the drawing thread may spend; the rest is left to decoding."""
 
 

@@ -50,10 +50,10 @@ class Readings:
 
     @property
     def shares(self) -> tuple[float, float, float] | None:
-        """Draft, verify and host as shares of the time of the last rounds."""
-        if self.now.decode_s <= 0:
+        """Draft, verify and host as shares of the time that the last rounds spent in them."""
+        whole = self.now.draft_s + self.now.verify_s + self.now.host_s
+        if whole <= 0:
             return None
-        whole = self.now.decode_s
         return self.now.draft_s / whole, self.now.verify_s / whole, self.now.host_s / whole
 
     @property

@@ -63,6 +63,11 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> str:
     names = {*ALIASES, *BUILTIN_THEMES, *ALIASES.values()}
     if wanted is not None and wanted not in names:
         raise ConfigError(f"The setting theme is {wanted!r}, which is no theme: use one of {', '.join(sorted(names))}.")
-    if environment.get("NO_COLOR"):
+    if without_colour(environment):
         return "ansi-dark"
     return ALIASES.get(wanted or "dark", wanted or "dark")
+
+
+def without_colour(environment: Mapping[str, str]) -> bool:
+    """Whether the user wants no colour at all (https://no-color.org)."""
+    return bool(environment.get("NO_COLOR"))
