@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,10 @@ from localspec import catalog, library, model_folders, paths
 from localspec.catalog import CatalogFile
 from localspec.errors import PullError
 from localspec.model_folders import Entry, Owner
+from localspec.model_names import parse_hub_name
 from localspec.pull import local
 from localspec.shards import siblings
+from localspec.sizes import size_text
 
 ELSEWHERE = {
     Owner.OLLAMA: "is Ollama's, so remove it with `ollama rm`",
@@ -29,8 +31,9 @@ class Removal:
 
     @property
     def what(self) -> str:
-        """What happens to the file, as a word."""
-        return "forget" if self.entry.owner is Owner.REGISTERED else "delete"
+        """What happens, as a line for the user to agree to."""
+        verb = "forget" if self.entry.owner is Owner.REGISTERED else "delete"
+        return f"{verb} {self.entry.path} ({size_text(self.entry.bytes)})"
 
     def run(self) -> None:
         """Deletes all shards, or forgets a registered file."""
@@ -43,33 +46,61 @@ class Removal:
                 shard.unlink(missing_ok=True)
 
 
-def plan(name: str) -> list[Removal]:
+@dataclass(frozen=True)
+class Leftover:
+    """What an interrupted pull left: a partial file in the Hugging Face cache, or a folder with joined wheels."""
+
+    path: Path
+
+    @property
+    def what(self) -> str:
+        parts = self.path.rglob("*") if self.path.is_dir() else (self.path,)
+        return f"delete unfinished {self.path} ({size_text(sum(part.stat().st_size for part in parts))})"
+
+    def run(self) -> None:
+        if self.path.is_dir():
+            shutil.rmtree(self.path)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def plan(name: str) -> list[Removal | Leftover]:
     """What ``localspec rm NAME`` removes. Raises PullError for what is not here or not localspec's to remove."""
     known = catalog.load()
     entries = library.scan()
     if name in known.pairs:
         pair = known.pairs[name]
         kept = _needed_elsewhere(pair.name, entries)
-        found = [_entry_of(file, entries) for file in pair.files if file.key not in kept]
+        files = [file for file in pair.files if file.key not in kept]
+        found = [_entry_of(file, entries) for file in files]
     elif name in known.files:
+        files = [known.files[name]]
         found = [_entry_of(known.files[name], entries)]
     else:
-        found = [_entry_at(name, entries)]
+        files, found = [], [_entry_at(name, entries)]
     present = [entry for entry in found if entry is not None]
-    if not present:
-        raise PullError(f"{name} is not on this disk: `localspec list` shows what is.")
     for entry in present:
         if entry.owner in ELSEWHERE:
             raise PullError(f"{entry.path} {ELSEWHERE[entry.owner]}.")
-    return [Removal(entry) for entry in present]
+    removals: list[Removal | Leftover] = [Removal(entry) for entry in present]
+    removals += [Leftover(path) for path in _leftovers(name, files)]
+    if not removals:
+        raise PullError(f"{name} is not on this disk: `localspec list` shows what is.")
+    return removals
 
 
-def delete_leftovers(name: str) -> None:
-    """Deletes what interrupted pulls of a pair or file of the catalogue left."""
-    known = catalog.load()
-    files = known.pairs[name].files if name in known.pairs else ()
-    for file in (*files, *((known.files[name],) if name in known.files else ())):
-        shutil.rmtree(paths.models_dir() / ".partial" / file.file, ignore_errors=True)
+def _leftovers(name: str, files: Iterable[CatalogFile]) -> Iterator[Path]:
+    """Unfinished files of a repository on the hub, or of these files of the catalogue."""
+    from huggingface_hub import constants
+
+    hub = parse_hub_name(name)
+    for repo in (*(file.repo for file in files), *((hub.repo,) if hub is not None else ())):
+        blobs = Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}" / "blobs"
+        yield from sorted(blobs.glob("*.incomplete"))
+    for file in files:
+        staging = paths.models_dir() / ".partial" / file.file
+        if staging.is_dir():
+            yield staging
 
 
 def _needed_elsewhere(name: str, entries: Iterable[Entry]) -> set[str]:

@@ -150,14 +150,13 @@ def rm(name: str, yes: bool) -> None:
 
     removals = removal.plan(name)
     for item in removals:
-        click.echo(f"{item.what} {item.entry.path} ({size_text(item.entry.bytes)})", err=True)
+        click.echo(item.what, err=True)
     if not yes:
         if not sys.stdin.isatty():
             raise PullError(f"`localspec rm {name}` asks before it deletes: add -y where nobody can answer.")
         click.confirm("Go on?", abort=True, err=True)
     for item in removals:
         item.run()
-    removal.delete_leftovers(name)
 
 
 def _recommended(dry_run: bool, yes: bool) -> str:

@@ -221,11 +221,12 @@ def _local_path(name: str) -> Path | None:
 def _check(targets: Sequence[Fetch], drafts: Sequence[Fetch]) -> tuple[str, ...] | None:
     """Warnings of the pair check from headers alone; None where a header cannot be had before the file.
 
-    Raises PairError for a draft that does not fit.
+    Raises GGUFError for what is no GGUF, PairError for a draft that does not fit.
     """
+    target = _header(targets)
     if not drafts:
-        return ()
-    target, draft = _header(targets), _header(drafts)
+        return None if target is None else ()
+    draft = _header(drafts)
     return None if target is None or draft is None else _require_pair(target, draft)
 
 

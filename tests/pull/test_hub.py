@@ -166,7 +166,7 @@ def test_a_file_shorter_than_announced_is_removed(hub: Hub, model: Path) -> None
 
 
 def test_a_file_longer_than_announced_is_removed(hub: Hub, model: Path) -> None:
-    content = hub.add_model(model)
+    content = hub.add(FILE, model.read_bytes() + bytes(10))
     hub.claimed_size[FILE] = len(content) - 5
     with pytest.raises(PullError, match="bytes and not the"):
         pull_pair(NAME)
@@ -207,10 +207,11 @@ def test_a_blob_of_the_wrong_size_in_the_cache_is_replaced(hub: Hub, model: Path
     assert pull_pair(NAME).target.read_bytes() == content
 
 
-def test_what_is_no_gguf_is_refused_although_it_arrived_whole(hub: Hub) -> None:
+def test_what_is_no_gguf_is_refused_before_it_is_fetched(hub: Hub) -> None:
     hub.add(FILE, b"<html>not a model</html>" * 1000)
-    with pytest.raises(GGUFError):
+    with pytest.raises(GGUFError, match="tiny-Q4_K_M"):
         pull_pair(NAME)
+    assert hub.transfers() == []
 
 
 @pytest.mark.parametrize("status", [401, 403])
