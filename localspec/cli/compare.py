@@ -21,7 +21,7 @@ def _text(speculative: Answer, dense: Answer) -> str:
         return "the same text"
     if speculative.verify in ("rejection", "block"):
         return f"another text, as {speculative.verify} draws anew for each draft"
-    return f"the same text for {_common(speculative.text, dense.text)} of {len(dense.text)} characters"
+    return f"the same text for the first {_common(speculative.text, dense.text)} of {len(dense.text)} characters"
 
 
 def _common(a: str, b: str) -> int:
