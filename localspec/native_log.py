@@ -28,7 +28,8 @@ class NativeLog:
         return None
 
     def out_of_memory(self) -> bool:
-        return self.search(r"(?i)(failed to allocate|unable to allocate|out of memory|cudaMalloc failed)") is not None
+        reasons = r"(?i)(failed to allocate|unable to allocate|out of memory|cudaMalloc failed|std::bad_alloc)"
+        return self.search(reasons) is not None
 
     def last_error(self) -> str | None:
         """The most telling error: the first one logged, without the name of the function that logged it."""
