@@ -55,10 +55,11 @@ class GumbelNoise:
         self._seed = np.array([seed & _MASK], np.uint64)
 
     def __call__(self, position: int, ids: Ids) -> Weights:
-        """float64 ``[len(ids)]``, between -3.7 and 36.8: u keeps 53 bits and is never 0 or 1."""
+        """float64 ``[len(ids)]``, between -3.7 and 36.8: u keeps 52 bits and is never 0 or 1."""
         key = _mix(_mix(self._seed + _GOLDEN) + np.array([position & _MASK], np.uint64) * _GOLDEN)
         bits = _mix(key + (ids.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
-        u = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        # With 53 bits the largest value plus a half would round to 2**53, and its noise be infinite.
+        u = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
         noise: Weights = -np.log(-np.log(u))
         return noise
 
