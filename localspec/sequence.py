@@ -60,8 +60,15 @@ class CachedSequence:
         return self.rewind(n)
 
     def decode(self, tokens: Sequence[int], n_rows: int) -> Logits:
-        """Evaluate at most ``n_batch`` tokens. Returns the last ``n_rows`` rows, valid until the next call."""
-        rows = self.model.decode(tokens, n_rows)
+        """Evaluate at most ``n_batch`` tokens. Returns the last ``n_rows`` rows, valid until the next call.
+
+        What the model raises leaves the sequence as before the call, or empty where the cache had to be cleared.
+        """
+        try:
+            rows = self.model.decode(tokens, n_rows)
+        except Exception:
+            del self.tokens[self.model.rewind(len(self.tokens)) :]
+            raise
         self.tokens.extend(tokens)
         return rows
 
