@@ -83,10 +83,10 @@ class _Tally:
                 self.survived[j] += 1
         self.context_used = event.context_used
 
-    def figures(self, prompts: list[Prefill], ttft_s: float | None) -> Figures:
-        prompt_tokens = sum(prompt.total for prompt in prompts)
-        cached = sum(prompt.cached for prompt in prompts)
-        prompt_s = sum(prompt.seconds for prompt in prompts)
+    def figures(self, prompts: list[tuple[float, Prefill]], ttft_s: float | None) -> Figures:
+        prompt_tokens = sum(prompt.total for _, prompt in prompts)
+        cached = sum(prompt.cached for _, prompt in prompts)
+        prompt_s = sum(prompt.seconds - began for began, prompt in prompts)
         return Figures(
             rounds=self.rounds,
             draft_max=self.draft_max,
@@ -119,7 +119,8 @@ class Statistics:
     def __init__(self, window: int = WINDOW) -> None:
         self._total = _Tally()
         self._recent: deque[tuple[Round, float]] = deque(maxlen=window)
-        self._prompts: list[Prefill] = []
+        # A reply reads a second prompt when it drops turns, so each has its own beginning.
+        self._prompts: list[tuple[float, Prefill]] = []
         self._latest = 0.0
         self._ttft_s: float | None = None
 
@@ -128,13 +129,14 @@ class Statistics:
         if isinstance(event, Prefill):
             # The first progress event of a prompt has evaluated nothing yet; the later ones replace it.
             if event.done > event.cached and self._prompts:
-                self._prompts[-1] = event
+                began, _ = self._prompts[-1]
+                self._prompts[-1] = (began, event)
             else:
-                self._prompts.append(event)
+                self._prompts.append((event.seconds, event))
         elif isinstance(event, Round):
             if event.index == 0:
                 self._ttft_s = event.seconds
-                self._latest = self._prompts[-1].seconds if self._prompts else 0.0
+                self._latest = self._prompts[-1][1].seconds if self._prompts else 0.0
             seconds = event.seconds - self._latest
             self._total.add(event, seconds)
             self._recent.append((event, seconds))
