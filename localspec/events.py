@@ -69,7 +69,7 @@ class Round:
     index: int
     """0-based within the reply."""
     tokens: tuple[Token, ...]
-    """What was emitted, at least one token; accepted drafts first, then at most one correction, bonus or dense token."""
+    """What was emitted, at least one; accepted drafts first, then at most one correction, bonus or dense token."""
     text: str
     """Text that became final in this round: whole UTF-8 characters, never part of a stop string. May be empty."""
     draft_max: int

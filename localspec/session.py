@@ -253,8 +253,8 @@ def _require_memory(settings: Settings, target: Header, draft: Header | None) ->
             needed += memory.estimate(header, wanted, type_k, type_v, settings.ubatch_size).kv
     if needed > available + _free_vram():
         raise ConfigError(
-            f"The KV cache for `--ctx-size {wanted}` needs {needed / 2**30:.1f} GiB, of which {available / 2**30:.1f} GiB "
-            f"are free; lower `--ctx-size` or use `-ctk q8_0 -ctv q8_0`."
+            f"The KV cache for `--ctx-size {wanted}` needs {needed / 2**30:.1f} GiB but only "
+            f"{available / 2**30:.1f} GiB are free; lower `--ctx-size` or use `-ctk q8_0 -ctv q8_0`."
         )
 
 
