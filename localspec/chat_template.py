@@ -41,7 +41,8 @@ class ChatTemplate:
         self._variables: Mapping[str, Any] = {"bos_token": bos, "eos_token": eos}
         try:
             self._template = environment.from_string(source or CHATML)
-        except TemplateError as error:
+        except Exception as error:
+            # Compiling runs the model file's code through a parser and Python itself; either may give up in its own way.
             raise SessionError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
 
     def render(self, messages: Sequence[Message]) -> str:
