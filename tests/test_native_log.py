@@ -59,7 +59,7 @@ def test_the_first_error_is_the_reason_without_the_name_of_its_function() -> Non
 @pytest.mark.parametrize(
     "line",
     [
-        "ggml_aligned_malloc: insufficient memory (attempted to allocate 1 MB)\nggml: failed to allocate buffer of size 1",
+        "ggml_aligned_malloc: insufficient memory\nggml: failed to allocate buffer of size 1",
         "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9 MiB on device 0: cudaMalloc failed: out of memory",
         "llama_init_from_model: failed to initialize the context: std::bad_alloc",
     ],

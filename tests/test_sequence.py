@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.tables import Rows, TableModel
 
 from localspec.errors import ModelError
 from localspec.sequence import CachedSequence
+from tests.tables import Rows, TableModel
 
 
 class FailingModel(TableModel):
