@@ -42,7 +42,7 @@ class ChatTemplate:
         try:
             self._template = environment.from_string(source or CHATML)
         except Exception as error:
-            # Compiling runs the model file's code through a parser and Python itself; either may give up in its own way.
+            # Jinja's parser and Python's compiler each give up in a way of their own on nonsense.
             raise SessionError(f"The model's chat template cannot be read: {_one_line(error)}.") from error
 
     def render(self, messages: Sequence[Message]) -> str:
