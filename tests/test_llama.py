@@ -36,7 +36,8 @@ def assert_one_sentence(error: BaseException) -> None:
 def fresh_logits(path: Path, tokens: list[int], options: ContextOptions = SMALL) -> llama.Logits:
     """The row after the last token, in a context that has never held anything else."""
     with llama.opened(path, context=options) as context:
-        return context.decode(tokens, 1)[-1].copy()
+        row: llama.Logits = context.decode(tokens, 1)[-1].copy()
+        return row
 
 
 def assert_same_logits(row: llama.Logits, expected: llama.Logits) -> None:
@@ -210,7 +211,8 @@ def test_a_context_counts_the_memory_of_its_cache(tiny: Path) -> None:
 def test_logits_are_rows_in_place_one_for_each_of_the_last_tokens(tiny: Path) -> None:
     with llama.opened(tiny, context=SMALL) as context:
         rows = context.decode(PROMPT, 3)
-        assert (rows.shape, rows.dtype) == ((3, 64), np.float32)
+        assert rows.shape == (3, 64)
+        assert rows.dtype == np.float32
         assert not rows.flags.owndata
         assert context.n_past == len(PROMPT)
         for i, row in enumerate(rows.copy()):
