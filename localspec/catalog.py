@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from localspec.errors import PullError
+from localspec.header import Header
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -154,6 +155,12 @@ class Catalog(_Entry):
     def pair_of(self, target: CatalogFile) -> CatalogPair | None:
         """The first pair whose target is ``target``."""
         return next((pair for pair in self if pair.target.key == target.key), None)
+
+
+def suggested_draft(target: Header) -> str | None:
+    """Name of a draft that the catalogue knows to fit ``target``, as `pull` takes it."""
+    known = load().fitting_draft(target.architecture, target.pre_tokenizer or "default", target.file_size)
+    return f"{known.repo}:{known.quant}" if known is not None else None
 
 
 @cache

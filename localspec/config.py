@@ -58,7 +58,7 @@ class Settings(BaseModel):
     model_draft: str | None = Field(description="Small model that drafts; by default the catalogue's for the model.")
     draft: Literal["draft-model", "none"] = Field(description="Where drafts come from; none is dense decoding.")
     draft_max: Int = Field(ge=0, le=32, description="K: most tokens drafted per round.")
-    draft_min: Int = Field(ge=0, le=32, description="Fewest draft tokens worth a round with a draft.")
+    draft_min: Int = Field(ge=0, le=32, description="Draft tokens of a round before draft-p-min may stop it.")
     draft_p_min: Float = Field(ge=0, le=1, description="Stop drafting where the best token is less likely.")
     draft_temp: Float | None = Field(ge=0, description="Temperature of the draft model; by default that of the model.")
     verify: Literal["auto", "greedy", "gumbel", "rejection", "block"] = Field(

@@ -14,7 +14,7 @@ from typing import Self
 
 import psutil
 
-from localspec import llama, memory, paths
+from localspec import catalog, llama, memory, paths
 from localspec.chat_template import ChatTemplate, Message
 from localspec.config import Settings
 from localspec.decode import DecodeSettings, Reply, decode
@@ -99,7 +99,7 @@ class Session:
         draft_header = read_header(draft) if draft is not None else None
         back = _require_rollback(target_header, draft_header)
         if draft_header is not None:
-            require_pair(target_header, draft_header)
+            require_pair(target_header, draft_header, suggestion=catalog.suggested_draft(target_header))
         _require_memory(settings, target_header, draft_header)
         opened: list[llama.Model | llama.Context] = []
         try:
@@ -290,11 +290,8 @@ def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) 
 
 
 def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeSettings:
-    mode = settings.verify
-    if mode == "auto":
-        mode = "gumbel" if settings.temp > 0 else "greedy"
     return DecodeSettings(
-        mode=Mode(mode if settings.temp > 0 else "greedy"),
+        mode=Mode(settings.verification),
         sampling=Sampling(
             temp=settings.temp,
             top_k=settings.top_k,

@@ -252,7 +252,4 @@ def _header(fetches: Sequence[Fetch]) -> Header | None:
 def _require_pair(target: Header, draft: Header) -> tuple[str, ...]:
     from localspec.pair import require_pair
 
-    size = target.file_size
-    known = catalog.load().fitting_draft(target.architecture, target.pre_tokenizer or "default", size)
-    suggestion = f"{known.repo}:{known.quant}" if known is not None else None
-    return require_pair(target, draft, suggestion=suggestion).warnings
+    return require_pair(target, draft, suggestion=catalog.suggested_draft(target)).warnings
