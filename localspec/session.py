@@ -7,7 +7,7 @@ what happens when the context is full.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -119,7 +119,7 @@ class Session:
                 item.close()
             raise
 
-    def reply(self, messages: Sequence[Message], settings: Settings | None = None) -> Iterator[Event]:
+    def reply(self, messages: Sequence[Message], settings: Settings | None = None) -> Generator[Event]:
         """Answer a conversation. ``settings`` are read anew for each reply; closing the iterator cancels it.
 
         Raises SessionError when the conversation does not fit into the context.
@@ -136,7 +136,7 @@ class Session:
             prompt = self._fit(turns, settings, reply.tokens) + reply.tokens
         yield reply.finish(ending)
 
-    def complete(self, prompt: str, settings: Settings | None = None) -> Iterator[Event]:
+    def complete(self, prompt: str, settings: Settings | None = None) -> Generator[Event]:
         """Continue raw text, without a chat template. Raises SessionError when it does not fit into the context."""
         settings = settings or self._settings
         tokens = self._vocab.tokenize(prompt) or [max(self._vocab.bos, 0)]
