@@ -253,7 +253,7 @@ def test_after_a_cancelled_reply_the_next_is_that_of_a_fresh_session(start: Star
     whole = text_of(list(start(draft_max=k).reply(HELLO)))
     events = session.reply(HELLO)
     seen = [next(events) for _ in range(n_events)]
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert whole.startswith(text_of(seen))
     other = [*HELLO, Message("assistant", text_of(seen)), Message("user", "Well?")]
     assert text_of(list(session.reply(other))) == text_of(list(start(draft_max=k).reply(other)))
@@ -264,7 +264,7 @@ def test_the_prompt_can_be_cancelled_while_it_is_read(start: Start) -> None:
     session = start()
     events = session.reply(HELLO)
     assert isinstance(next(events), Prefill)
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert finish_of(list(session.reply(HELLO))).completion_tokens == 40
 
 
