@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from llama_cpp._ggml import libggml
@@ -55,12 +56,19 @@ def decline_amx() -> None:
     use of AMX to a process in which any thread has a signal stack too small to save its tiles
     (Documentation/arch/x86/xstate.rst); ggml then takes its AVX-512 kernels, which are sound.
     """
-    if not sys.platform.startswith("linux"):
+    if not _has_amx():
         return
     with _small_signal_stack(), _silent_stderr():
         for pointer in _device_pointers():
             if _kind(pointer) == "cpu":
                 _list_extra_buffer_types(pointer)
+
+
+def _has_amx() -> bool:
+    try:
+        return sys.platform.startswith("linux") and " amx_int8" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
 
 
 def _call(name: str, *arguments: Any) -> Any:
