@@ -93,6 +93,7 @@ class Settings(BaseModel):
     )
     mmap: bool = Field(description="Map the model file into memory instead of reading it.")
     mlock: bool = Field(description="Keep the model in RAM, never swapped.")
+    repack: bool = Field(description="Let the CPU rearrange weights: faster, but near ties may fall the other way.")
     context_full: Literal["stop", "drop"] = Field(
         description="When the context is full: end the reply, or forget the oldest turns."
     )

@@ -35,6 +35,7 @@ LLAMA: Mapping[str, str] = {
     "flash_attn": "LLAMA_ARG_FLASH_ATTN",
     "mmap": "LLAMA_ARG_LOAD_MODE",
     "mlock": "LLAMA_ARG_LOAD_MODE",
+    "repack": "LLAMA_ARG_REPACK",
     "context_full": "LLAMA_ARG_CONTEXT_SHIFT",
     "offline": "LLAMA_ARG_OFFLINE",
 }
@@ -52,6 +53,7 @@ LLAMA_WORDS: Mapping[str, Mapping[str, object]] = {
     "mmap": {"auto": True, "none": False, "mmap": True, "mlock": False, "mmap+mlock": True, "dio": False},
     "mlock": {"auto": False, "none": False, "mmap": False, "mlock": True, "mmap+mlock": True, "dio": False},
     "context_full": {**dict.fromkeys(_ON, "drop"), **dict.fromkeys(_OFF, "stop")},
+    "repack": {**dict.fromkeys(_ON, True), **dict.fromkeys(_OFF, False)},
     "offline": {**dict.fromkeys(_ON, True), **dict.fromkeys(_OFF, False)},
 }
 """Values of those variables that localspec spells differently."""

@@ -270,7 +270,7 @@ def _cache_types(settings: Settings, role: str) -> tuple[llama.KVType, llama.KVT
 
 def _model_options(settings: Settings, role: str) -> llama.ModelOptions:
     layers = settings.n_gpu_layers_draft if role == "draft" else settings.n_gpu_layers
-    return llama.ModelOptions(n_gpu_layers=layers, mmap=settings.mmap, mlock=settings.mlock)
+    return llama.ModelOptions(n_gpu_layers=layers, mmap=settings.mmap, mlock=settings.mlock, repack=settings.repack)
 
 
 def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) -> llama.ContextOptions:

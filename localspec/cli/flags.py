@@ -42,6 +42,7 @@ PANELS: dict[str, tuple[str, ...]] = {
         "flash_attn",
         "mmap",
         "mlock",
+        "repack",
         "verbose",
     ),
 }

@@ -55,6 +55,7 @@ def test_only_flags_that_were_given_override() -> None:
         (("--draft", "none", "--draft-max", "0"), {"draft": "none", "draft_max": 0}),
         (("--no-mmap", "--mlock"), {"mmap": False, "mlock": True}),
         (("--mmap",), {"mmap": True}),
+        (("--no-repack",), {"repack": False}),
         (("--stop", "a", "--stop", "b"), {"stop": ["a", "b"]}),
         (("--logit-bias", "5=-1", "--logit-bias", "7=2.5"), {"logit_bias": {5: -1.0, 7: 2.5}}),
         (("-ngl", "0", "-ngld", "3", "-c", "512"), {"n_gpu_layers": 0, "n_gpu_layers_draft": 3, "ctx_size": 512}),
