@@ -7,7 +7,7 @@ the last, whose pass gives the first row of the next round.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -73,10 +73,15 @@ class Reply:
         position: int = 0,
         noise: Noise | None = None,
         chance: Chance | None = None,
+        current: Callable[[], DecodeSettings] | None = None,
     ) -> None:
-        """``position``: of the first token, for the noise. ``noise`` and ``chance`` replace those of the seed."""
+        """``position``: of the first token, for the noise. ``noise`` and ``chance`` replace those of the seed.
+
+        ``current`` is asked before each round for the settings then in force.
+        """
         self.settings = settings
         self.vocab = vocab
+        self._current = current or (lambda: settings)
         self.text = TextStream(settings.stop)
         self.started = perf_counter()
         self.position = position
@@ -85,11 +90,25 @@ class Reply:
         self.tokens: list[int] = []
         self.n_rounds = 0
         self.prompt_tokens = 0
-        sampling = settings.sampling
-        if settings.ignore_eos:
-            banned = tuple((token, float("-inf")) for token in sorted(vocab.eog))
+        self.sampling = self._sampling()
+
+    def renew(self) -> bool:
+        """Take over settings that were changed since the last round; the stop strings stay. Whether there were any."""
+        settings = self._current()
+        if settings == self.settings:
+            return False
+        if settings.seed != self.settings.seed:
+            self.noise, self.chance = GumbelNoise(settings.seed), RandomChance(settings.seed)
+        self.settings = settings
+        self.sampling = self._sampling()
+        return True
+
+    def _sampling(self) -> Sampling:
+        sampling = self.settings.sampling
+        if self.settings.ignore_eos:
+            banned = tuple((token, float("-inf")) for token in sorted(self.vocab.eog))
             sampling = replace(sampling, logit_bias=sampling.logit_bias + banned)
-        self.sampling = sampling if settings.mode is not Mode.GREEDY else replace(sampling, temp=0.0)
+        return sampling if self.settings.mode is not Mode.GREEDY else replace(sampling, temp=0.0)
 
     @property
     def seconds(self) -> float:
@@ -144,6 +163,9 @@ def decode(
     yield from _prefill(target, drafter, tokens, reply)
     ending = _ending(tokens, target, reply)
     while ending is None:
+        if reply.renew():
+            process = Processor(reply.sampling, target.model.n_vocab)
+            drafter.begin(tokens, _draft_rules(reply, target))
         event = _round(target, drafter, process, tokens, reply)
         ending = _ending(tokens, target, reply)
         yield event

@@ -92,6 +92,12 @@ class Round:
     """Since the request began, at the end of the round."""
     context_used: int
     """Tokens in the conversation after the round, prompt included."""
+    drafter: str = "none"
+    """What proposed the draft tokens, one of ``drafters.KINDS``; none where nothing was drafted."""
+    dense_s: float | None = None
+    """Seconds that a round without a draft would take now, by the cost model; None while it knows none."""
+    reason: str = ""
+    """Why as many tokens were drafted as were, in a few words; empty where K is fixed."""
 
 
 @dataclass(frozen=True, slots=True)

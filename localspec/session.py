@@ -32,7 +32,10 @@ from localspec.sampling import Sampling
 from localspec.sequence import CachedSequence
 from localspec.verify import Mode
 
-__all__ = ["LoadProgress", "Message", "ModelInfo", "Session"]
+__all__ = ["CurrentSettings", "LoadProgress", "Message", "ModelInfo", "Session"]
+
+CurrentSettings = Callable[[], Settings]
+"""The settings in force now; called on the thread that decodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +122,20 @@ class Session:
                 item.close()
             raise
 
-    def reply(self, messages: Sequence[Message], settings: Settings | None = None) -> Generator[Event]:
+    def reply(
+        self, messages: Sequence[Message], settings: Settings | None = None, *, current: CurrentSettings | None = None
+    ) -> Generator[Event]:
         """Answer a conversation. ``settings`` are read anew for each reply; closing the iterator cancels it.
+
+        ``current`` is asked before each round for the settings then in force, so that K, the drafter, the mode and the
+        sampling can be changed while a reply streams; what is fixed for a reply (its messages, its stop strings) stays.
 
         Raises SessionError when the conversation does not fit into the context.
         """
         settings = settings or self._settings
         turns = list(messages)
         prompt = self._fit(turns, settings)
-        reply = self._reply(settings, position=len(prompt))
+        reply = self._reply(settings, position=len(prompt), current=current)
         while True:
             ending = yield from decode(self._target, self._drafter_for(settings), prompt, reply)
             if not (ending.context_is_full and settings.context_full == "drop" and _drop_oldest(turns)):
@@ -159,13 +167,22 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _reply(self, settings: Settings, position: int) -> Reply:
-        self.seed = secrets.randbits(32) if settings.seed is None else settings.seed
-        return Reply(_decode_settings(settings, self.seed, self._draft_limit), self._vocab, position=position)
+    def _reply(self, settings: Settings, position: int, current: CurrentSettings | None = None) -> Reply:
+        drawn = self.seed = secrets.randbits(32) if settings.seed is None else settings.seed
+        latest, decoding = settings, _decode_settings(settings, drawn, self._draft_limit)
+
+        def now() -> DecodeSettings:
+            nonlocal latest, decoding
+            if current is not None and (changed := current()) is not latest:
+                self.seed = drawn if changed.seed is None else changed.seed
+                latest, decoding = changed, _decode_settings(changed, self.seed, self._draft_limit)
+            return decoding
+
+        return Reply(decoding, self._vocab, position=position, current=now)
 
     def _drafter_for(self, settings: Settings) -> Drafter:
         if settings.draft == "none" or settings.draft_max == 0:
-            return self._no_draft
+            return self._drafter if self._can_roll_back else self._no_draft
         if not self._can_roll_back:
             raise PairError(f"{self.target.name} cannot take back rejected tokens; use `--draft none`.")
         return self._drafter

@@ -10,6 +10,7 @@ import gguf
 import pytest
 
 from localspec import llama
+from localspec.config import Settings
 from localspec.errors import SessionError
 from localspec.events import Event, Finish, FinishReason, Prefill, Round
 from localspec.session import Message, Session
@@ -258,6 +259,38 @@ def test_after_a_cancelled_reply_the_next_is_that_of_a_fresh_session(start: Star
     other = [*HELLO, Message("assistant", text_of(seen)), Message("user", "Well?")]
     assert text_of(list(session.reply(other))) == text_of(list(start(draft_max=k).reply(other)))
     assert text_of(list(session.reply(HELLO))) == whole
+
+
+def test_settings_changed_in_mid_reply_act_on_the_next_round(start: Start) -> None:
+    dense = text_of(list(start(draft_max=0).reply(HELLO)))
+    changes = [settings(draft_max=0), settings(draft_max=4), settings(draft="none"), settings(draft_max=1)]
+    rounds, text, k = [], "", []
+    in_force = changes[0]
+    for event in start().reply(HELLO, in_force, current=lambda: in_force):
+        text += getattr(event, "text", "")
+        if isinstance(event, Round):
+            rounds.append(event)
+            k.append(0 if in_force.draft == "none" else in_force.draft_max)
+            in_force = changes[min(len(rounds) // 3, len(changes) - 1)]
+    assert [event.draft_max for event in rounds] == k
+    assert {event.drafted > 0 for event, most in zip(rounds, k, strict=True) if most == 4} == {True}
+    assert text == dense
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_a_seed_changed_in_mid_reply_changes_only_what_follows(start: Start, k: int) -> None:
+    first, second = (settings(draft_max=k, seed=seed, temp=1.4, min_p=0.0) for seed in (1, 2))
+
+    def tokens_of(after: Settings) -> list[int]:
+        emitted: list[int] = []
+        for event in start().reply(HELLO, first, current=lambda: after if len(emitted) >= 10 else first):
+            emitted += [token.id for token in getattr(event, "tokens", ())]
+        return emitted
+
+    same, changed = tokens_of(first), tokens_of(second)
+    assert changed == tokens_of(second)
+    assert changed[:10] == same[:10]
+    assert changed[16:] != same[16:]
 
 
 def test_the_prompt_can_be_cancelled_while_it_is_read(start: Start) -> None:
