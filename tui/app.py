@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -439,6 +440,7 @@ def run(config: Config, target: Path, draft: Path | None, prompt: str | None = N
 
         return Session.open(settings, target, draft, progress=progress)
 
+    _log_to_file()
     pair = target.stem if draft is None else f"{target.stem} + {draft.stem}"
     app = LocalspecApp(settings, open_session, pair=pair, database=paths.database(), prompt=prompt, resume=resume)
     code = app.run()
@@ -448,3 +450,11 @@ def run(config: Config, target: Path, draft: Path | None, prompt: str | None = N
         sys.stderr.flush()
         os._exit(code or 0)
     return (app.return_code or 0) if code is None else code
+
+
+def _log_to_file() -> None:
+    """Defects are logged in full where llama.cpp's log is: the screen belongs to the app."""
+    path = paths.log_file()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        logging.getLogger("localspec").addHandler(logging.FileHandler(path, delay=True))

@@ -19,7 +19,7 @@ KEYS = (
     ("Up, Down", "earlier and later prompts"),
     ("Ctrl+R", "search the prompts"),
     ("PageUp, PageDown", "scroll the chat"),
-    ("Tab", "complete a command, or go to the chat"),
+    ("Tab", "complete a command"),
     ("Ctrl+N", "new conversation"),
     ("Ctrl+S", "past conversations"),
     ("Ctrl+P", "command palette"),
@@ -27,12 +27,15 @@ KEYS = (
     ("Ctrl+C twice, Ctrl+Q", "quit; also Ctrl+D on an empty line"),
 )
 
+SIDE_BY_SIDE = 70
+"""From this many columns on a key and what it does share a line."""
+
 WORDS = (
-    ("acceptance", "draft tokens that the target accepted, as a share of those drafted; it falls as K grows"),
+    ("acceptance", "share of the drafted tokens that the target took"),
     ("K", "the most tokens drafted in a round"),
-    ("tokens/round", "how far one pass of the target gets, its own token included"),
-    ("survival s_j", "how often the first j drafts of a round were all accepted"),
-    ("now, all", "the last 64 rounds; the conversation in this sitting"),
+    ("tokens/round", "tokens from one pass of the target"),
+    ("survival s_j", "how often the first j drafts were all accepted"),
+    ("now, all", "the last 64 rounds, and since the app started"),
 )
 
 
@@ -43,19 +46,26 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog"):
-            yield Static(help_text())
+            yield Static(id="help")
 
     def on_mount(self) -> None:
         self.query_one("#dialog").focus()
 
+    def on_resize(self) -> None:
+        self.query_one("#help", Static).update(help_text(side_by_side=self.size.width >= SIDE_BY_SIDE))
 
-def help_text() -> Content:
-    """Keys, commands and words, a line each."""
+
+def help_text(*, side_by_side: bool) -> Content:
+    """Keys, commands and words; what each means stands beside it, or below it where there is no room."""
     commands = [(f"/{c.name} {c.argument}".strip(), c.summary) for c in COMMANDS]
     sections = (("Keys", KEYS), ("Commands", commands), ("Words", WORDS))
     lines: list[Content] = []
     for title, entries in sections:
-        lines += [Content.assemble((title, "bold $primary"))]
-        lines += [Content.assemble((f"  {left:<22}", "bold"), " ", right) for left, right in entries]
-        lines += [Content("")]
+        lines.append(Content.assemble((title, "bold $primary")))
+        for name, meaning in entries:
+            if side_by_side:
+                lines += [Content.assemble((f"  {name:<21}", "bold"), meaning)]
+            else:
+                lines += [Content.assemble((name, "bold")), Content.assemble((f"  {meaning}", "$dim"))]
+        lines.append(Content(""))
     return Content("\n").join(lines[:-1])

@@ -111,6 +111,6 @@ class Picker(ModalScreen[str | None]):
     def _hint(self) -> None:
         hint = self.query_one("#hint", Static)
         if self._doomed is not None:
-            hint.update(Content.assemble(("Ctrl+X again deletes it for good", "bold $error")))
+            hint.update(Content.assemble(("^X again deletes it for good", "bold $error")))
         else:
-            hint.update("Enter picks   Esc closes" + ("   Ctrl+X deletes" if self._delete else ""))
+            hint.update("Enter picks  Esc closes" + ("  ^X deletes" if self._delete else ""))

@@ -1,0 +1,58 @@
+"""Commands about conversations and the app."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localspec.errors import StoreError
+
+from .table import Command
+
+if TYPE_CHECKING:
+    from localspec.tui.app import LocalspecApp
+
+
+async def _new(app: LocalspecApp, argument: str) -> None:
+    await app.action_new()
+
+
+async def _resume(app: LocalspecApp, argument: str) -> None:
+    if argument:
+        await app.resume(argument)
+    else:
+        await app.action_sessions()
+
+
+async def _help(app: LocalspecApp, argument: str) -> None:
+    await app.action_help()
+
+
+async def _save(app: LocalspecApp, argument: str) -> None:
+    if not argument:
+        app.complain("Say where to, for example /save chat.md.")
+        return
+    path = Path(argument).expanduser()
+    try:
+        text = app.export()
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        app.complain(f"{path} exists already: choose another name.")
+    except (OSError, StoreError) as problem:
+        app.complain(f"The conversation was not saved: {problem}")
+    else:
+        app.tell(f"Saved to {path}.")
+
+
+async def _quit(app: LocalspecApp, argument: str) -> None:
+    await app.action_quit()
+
+
+COMMANDS = (
+    Command("new", "", "start a new conversation", _new),
+    Command("resume", "", "pick a past conversation", _resume),
+    Command("help", "", "keys, commands and words", _help),
+    Command("save", "FILE", "export the conversation as Markdown", _save),
+    Command("quit", "", "leave; everything is saved", _quit),
+)
