@@ -30,14 +30,26 @@ class Task(StrEnum):
 
 # The first that fits wins, so the specific come before the general.
 _SIGNS: tuple[tuple[Task, str], ...] = (
-    (Task.TRANSLATION, r"\btranslat(e|ion|ing)\b|\b(in|into|to) (french|german|spanish|italian|chinese|japanese|english)\b"),
+    (
+        Task.TRANSLATION,
+        r"\btranslat(e|ion|ing)\b|\b(in|into|to) (french|german|spanish|italian|chinese|japanese|english)\b",
+    ),
     (Task.SUMMARY, r"\bsummar(y|ies|i[sz]e|i[sz]ing)\b|\btl;?dr\b|\bkey points\b"),
-    (Task.EXTRACTION, r"\bextract\b|\b(as|into|valid|return|output) (a )?(json|yaml|csv)\b|\bjson (object|array|schema)\b"),
+    (
+        Task.EXTRACTION,
+        r"\bextract\b|\b(as|into|valid|return|output) (a )?(json|yaml|csv)\b|\bjson (object|array|schema)\b",
+    ),
 )
-_CODE = r"```|\b(function|class|method|python|javascript|typescript|rust|c\+\+|java|sql|regex|bash|script|unit tests?|code|bug)\b"
+_CODE = (
+    r"```|\b(function|class|method|python|javascript|typescript|rust|c\+\+|java|sql|regex|bash|script|unit tests?)\b"
+    r"|\b(code|bug)\b"
+)
 _CODE_LINE = r"(?m)^\s*(def |class |import |from \w+ import|fn |func |#include|public |const |let |var |return\b|if \()"
 _CHANGE = r"\b(rename|refactor|rewrite|fix|edit|change|modify|update|replace|add|remove|correct|proofread|convert)\b"
-_MATH = r"\b(solve|equation|integral|derivative|probability|percent|how many|how much|sum of|prove|calculate|compute)\b|\d\s*[-+*/=^]\s*\d"
+_MATH = (
+    r"\b(solve|equation|integral|derivative|probability|percent|how many|how much|sum of|prove|calculate|compute)\b"
+    r"|\d\s*[-+*/=^]\s*\d"
+)
 _REASONING = r"\b(step by step|logic|puzzle|riddle|deduce|reason(ing)?|which of the following)\b"
 _WRITING = r"\b(poem|haiku|story|essay|limerick|song|lyrics|novel|slogan|blog post|letter)\b"
 _QA = r"\b(according to|based on|given) (the|this|these)\b|\bcontext:|\bpassage\b"
