@@ -27,6 +27,8 @@ from localspec.errors import ConfigError
 DEFAULT = "default"
 FLAG = "flag"
 
+MOST_DRAFTED = 32
+
 KVType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"]
 
 
@@ -45,7 +47,18 @@ def _strings(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _k(value: object) -> object:
+    """``auto``, or a whole number of ``MOST_DRAFTED`` at most."""
+    if value == "auto":
+        return value
+    number = int(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MOST_DRAFTED:
+        raise ValueError("not a K")
+    return number
+
+
 Int = Annotated[int, BeforeValidator(_number)]
+K = Annotated[int | Literal["auto"], BeforeValidator(_k)]
 Float = Annotated[float, BeforeValidator(_number)]
 
 
@@ -56,8 +69,10 @@ class Settings(BaseModel):
 
     model: str | None = Field(description="Model that answers: catalogue pair, path of a GGUF, or a known name.")
     model_draft: str | None = Field(description="Small model that drafts; by default the catalogue's for the model.")
-    draft: Literal["draft-model", "none"] = Field(description="Where drafts come from; none is dense decoding.")
-    draft_max: Int = Field(ge=0, le=32, description="K: most tokens drafted per round.")
+    draft: Literal["auto", "draft-model", "lookup", "none"] = Field(
+        description="Where drafts come from; none is dense decoding."
+    )
+    draft_max: K = Field(description="K: most tokens drafted per round; auto drafts as many as pay, or none.")
     draft_min: Int = Field(ge=0, le=32, description="Draft tokens of a round before draft-p-min may stop it.")
     draft_p_min: Float = Field(ge=0, le=1, description="Stop drafting where the best token is less likely.")
     draft_temp: Float | None = Field(ge=0, description="Temperature of the draft model; by default that of the model.")
@@ -104,7 +119,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _a_draft_can_be_long_enough(self) -> Self:
-        if 0 < self.draft_max < self.draft_min:
+        if self.draft_max != "auto" and 0 < self.draft_max < self.draft_min:
             raise ValueError(f"draft_min is {self.draft_min}, but must not be above draft_max ({self.draft_max})")
         return self
 
@@ -120,6 +135,18 @@ class Settings(BaseModel):
         if self.temp == 0:
             return "greedy"
         return "gumbel" if self.verify == "auto" else self.verify
+
+    @property
+    def drafts(self) -> bool:
+        """Whether anything may be drafted at all."""
+        return self.draft != "none" and self.draft_max != 0
+
+    @property
+    def drafters(self) -> tuple[str, ...]:
+        """The drafters that ``draft`` stands for."""
+        if self.draft == "none":
+            return ()
+        return ("draft-model", "lookup") if self.draft == "auto" else (self.draft,)
 
     def changed(self, **values: object) -> Settings:
         """A copy with other values, checked like any other; raises ConfigError."""
@@ -284,6 +311,8 @@ def _allowed_words(kind: Any, field: FieldInfo) -> str:
         return "a list of texts"
     if get_origin(kind) is dict:
         return "a mapping of token ids to numbers"
+    if kind == (int | Literal["auto"]):
+        return f"auto or a whole number from 0 to {MOST_DRAFTED}"
     if kind is bool:
         return "true or false"
     if kind is str:

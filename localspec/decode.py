@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from localspec.detokenize import TextStream
-from localspec.drafters import Drafter, DraftRules, TargetOutputs
+from localspec.drafters import KINDS, Drafter, DraftRules, TargetOutputs, above
 from localspec.errors import ModelError
 from localspec.events import Finish, FinishReason, Origin, Prefill, Round, Token
 from localspec.noise import Chance, GumbelNoise, Noise, RandomChance
@@ -43,7 +43,11 @@ class DecodeSettings:
     draft_temp: float | None = None
     """Temperature of the draft; None is the target's."""
     draft_max: int = 3
-    """K."""
+    """K, or the most that it may be where it is adaptive."""
+    adaptive: bool = False
+    """Whether the drafter chooses K for each round."""
+    drafters: tuple[str, ...] = KINDS
+    """The drafters that may be used."""
     draft_min: int = 0
     draft_p_min: float = 0.0
     seed: int = 0
@@ -179,8 +183,10 @@ def _draft_rules(reply: Reply, target: CachedSequence) -> DraftRules:
         process=Processor(reply.draft_sampling(), target.model.n_vocab),
         draw=reply.draw_draft,
         is_eog=reply.vocab.is_eog,
-        p_min=settings.draft_p_min,
-        draft_min=settings.draft_min,
+        go_on=above(settings.draft_p_min, settings.draft_min),
+        kinds=settings.drafters,
+        adaptive=settings.adaptive,
+        remaining=reply.remaining,
     )
 
 
@@ -217,12 +223,13 @@ def _round(target: CachedSequence, drafter: Drafter, process: Processor, tokens:
     drafter.accept(accepted)
     tokens.extend(token.id for token in emitted)
     reply.n_rounds += 1
+    remarks = drafter.remarks()
     ended = perf_counter()
-    return Round(
+    event = Round(
         index=reply.n_rounds - 1,
         tokens=tuple(emitted),
         text=text,
-        draft_max=reply.settings.draft_max,
+        draft_max=len(drafts) if reply.settings.adaptive else reply.settings.draft_max,
         drafted=len(drafts),
         accepted=verdict.accepted,
         rejected=tuple(_rejected(drafts[verdict.accepted :], reply)),
@@ -232,7 +239,12 @@ def _round(target: CachedSequence, drafter: Drafter, process: Processor, tokens:
         host_s=ended - verified_at,
         seconds=reply.seconds,
         context_used=len(tokens),
+        drafter=remarks.drafter,
+        dense_s=remarks.dense_s,
+        reason=remarks.reason,
     )
+    drafter.learn(event)
+    return event
 
 
 def _room(target: CachedSequence, tokens: list[int], reply: Reply) -> int:

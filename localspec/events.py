@@ -73,7 +73,7 @@ class Round:
     text: str
     """Text that became final in this round: whole UTF-8 characters, never part of a stop string. May be empty."""
     draft_max: int
-    """K: the most draft tokens this round was allowed."""
+    """K: the most draft tokens this round was allowed; where K is adaptive, as many as it drafted."""
     drafted: int
     """Draft tokens proposed, 0..K."""
     accepted: int

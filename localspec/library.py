@@ -27,7 +27,7 @@ class PairSettings(Protocol):
     @property
     def model_draft(self) -> str | None: ...
     @property
-    def draft(self) -> str: ...
+    def drafters(self) -> tuple[str, ...]: ...
 
 
 def scan() -> list[Entry]:
@@ -43,7 +43,7 @@ def resolve_pair(settings: PairSettings) -> tuple[Path, Path | None]:
     known = catalog.load()
     name = settings.model or known.default
     target = find(name)
-    if settings.draft == "none":
+    if "draft-model" not in settings.drafters:
         return target, None
     if settings.model_draft is not None:
         return target, find(settings.model_draft)

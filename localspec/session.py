@@ -17,19 +17,24 @@ import psutil
 from localspec import catalog, llama, memory, paths
 from localspec.chat_template import ChatTemplate, Message
 from localspec.config import Settings
-from localspec.decode import DecodeSettings, Reply, decode
+from localspec.controller import Controller
+from localspec.costs import Costs, measure
+from localspec.decode import DecodeSettings, Ending, Reply, decode
 from localspec.drafters import Drafter
 from localspec.drafters.draft_model import DraftModel
 from localspec.drafters.none import NoDraft
+from localspec.drafters.stack import Stack
 from localspec.errors import ConfigError, PairError, SessionError
-from localspec.events import Event
+from localspec.events import Event, Prefill, Round
 from localspec.gguf import read_header
 from localspec.header import Header
+from localspec.learned import Learned, fingerprint, folder, key
 from localspec.native_log import NATIVE_LOG
 from localspec.pair import Rollback, require_pair, rollback
 from localspec.probe import probe
 from localspec.sampling import Sampling
 from localspec.sequence import CachedSequence
+from localspec.tasks import Task, guess
 from localspec.verify import Mode
 
 __all__ = ["CurrentSettings", "LoadProgress", "Message", "ModelInfo", "Session"]
@@ -43,7 +48,7 @@ class LoadProgress:
     """How far a model is loaded."""
 
     model: str
-    """"target" or "draft"."""
+    """"target" or "draft", or "costs" while passes are timed."""
     name: str
     fraction: float
     """0 to 1."""
@@ -66,12 +71,20 @@ class ModelInfo:
 class Session:
     """A target and a draft in memory. One thread at a time may use it."""
 
-    def __init__(self, target: llama.Context, draft: llama.Context | None, settings: Settings) -> None:
-        """Takes over both contexts; ``open`` is the usual way in."""
+    def __init__(
+        self,
+        target: llama.Context,
+        draft: llama.Context | None,
+        settings: Settings,
+        learned: Learned | None = None,
+    ) -> None:
+        """Takes over both contexts; ``open`` is the usual way in. ``learned`` is what is known of the pair already."""
         self._settings = settings
         self._contexts = [context for context in (draft, target) if context is not None]
+        self.learned = learned or Learned(None, "")
+        self.controller = Controller(Costs(self.learned.curve))
         self._target = CachedSequence(target)
-        self._drafter: Drafter = DraftModel(draft) if draft is not None else NoDraft()
+        self._drafter: Drafter = Stack(DraftModel(draft) if draft is not None else None, self.controller)
         self._no_draft = NoDraft()
         self._vocab = target.model.vocab
         self._template = _chat_template(target.model)
@@ -116,7 +129,11 @@ class Session:
                 n_ctx = contexts[0].n_ctx if contexts else settings.ctx_size
                 contexts.append(llama.Context(model, _context_options(settings, role, n_ctx, back)))
                 opened.append(contexts[-1])
-            return cls(contexts[0], contexts[1] if len(contexts) > 1 else None, settings)
+            small = contexts[1] if len(contexts) > 1 else None
+            learned = _learned(settings, contexts[0], small)
+            if learned.curve is None and _wants_costs(settings, contexts[0]):
+                learned.curve = measure(contexts[0], small, progress=_reporter("costs", target, progress))
+            return cls(contexts[0], small, settings, learned)
         except BaseException:
             for item in reversed(opened):
                 item.close()
@@ -136,8 +153,9 @@ class Session:
         turns = list(messages)
         prompt = self._fit(turns, settings)
         reply = self._reply(settings, position=len(prompt), current=current)
+        task = guess(turns[-1].content) if turns else Task.CHAT
         while True:
-            ending = yield from decode(self._target, self._drafter_for(settings), prompt, reply)
+            ending = yield from self._learning(task, decode(self._target, self._drafter_for(settings), prompt, reply))
             if not (ending.context_is_full and settings.context_full == "drop" and _drop_oldest(turns)):
                 break
             self.dropped_turns += 1
@@ -151,8 +169,28 @@ class Session:
         if len(tokens) > self.n_ctx:
             raise SessionError(_too_long(len(tokens), self.n_ctx))
         reply = self._reply(settings, position=len(tokens))
-        ending = yield from decode(self._target, self._drafter_for(settings), tokens, reply)
+        decoding = decode(self._target, self._drafter_for(settings), tokens, reply)
+        ending = yield from self._learning(guess(prompt), decoding)
         yield reply.finish(ending)
+
+    def _learning(
+        self, task: Task, decoding: Generator[Prefill | Round, None, Ending]
+    ) -> Generator[Prefill | Round, None, Ending]:
+        """The same events, with what they teach kept under their task, also when the reply is cancelled."""
+        record = self.learned.task(task)
+        self.controller.begin(record.lookup, record.model, introduce=not self.learned.seen_draft_model)
+        try:
+            while True:
+                event = next(decoding)
+                if isinstance(event, Round):
+                    self.learned.add(task, event)
+                yield event
+        except StopIteration as end:
+            ending: Ending = end.value
+            return ending
+        finally:
+            decoding.close()
+            self.learned.save(self.controller.costs)
 
     def close(self) -> None:
         """Free both models."""
@@ -181,7 +219,7 @@ class Session:
         return Reply(decoding, self._vocab, position=position, current=now)
 
     def _drafter_for(self, settings: Settings) -> Drafter:
-        if settings.draft == "none" or settings.draft_max == 0:
+        if not settings.drafts:
             return self._drafter if self._can_roll_back else self._no_draft
         if not self._can_roll_back:
             raise PairError(f"{self.target.name} cannot take back rejected tokens; use `--draft none`.")
@@ -302,7 +340,7 @@ def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) 
         type_k=type_k,
         type_v=type_v,
         flash_attn=settings.flash_attn,
-        n_rs_seq=max(settings.draft_max, 8) if role == "target" and back.needs_rs_seq else 0,
+        n_rs_seq=max(_most_drafted(settings, 8), 8) if role == "target" and back.needs_rs_seq else 0,
     )
 
 
@@ -321,7 +359,9 @@ def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeS
             logit_bias=tuple(sorted(settings.logit_bias.items())),
         ),
         draft_temp=settings.draft_temp,
-        draft_max=min(settings.draft_max, draft_limit) if settings.draft != "none" else 0,
+        draft_max=min(_most_drafted(settings, draft_limit), draft_limit) if settings.drafts else 0,
+        adaptive=settings.draft_max == "auto",
+        drafters=settings.drafters,
         draft_min=settings.draft_min,
         draft_p_min=settings.draft_p_min,
         seed=seed,
@@ -329,6 +369,33 @@ def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeS
         n_predict=settings.n_predict,
         ignore_eos=settings.ignore_eos,
     )
+
+
+def _most_drafted(settings: Settings, most: int) -> int:
+    return most if settings.draft_max == "auto" else settings.draft_max
+
+
+def _learned(settings: Settings, target: llama.Context, draft: llama.Context | None) -> Learned:
+    """What is known of this pair, on these devices, with the settings that change what passes cost."""
+    models = [context.model.path for context in (target, draft) if context is not None]
+    name = key(
+        models=[fingerprint(path) for path in models],
+        build=llama.build_info(),
+        devices=[f"{device.name} {device.description}" for device in llama.devices()],
+        threads=[settings.threads, settings.threads_batch],
+        layers=[settings.n_gpu_layers, settings.n_gpu_layers_draft],
+        cache=[_cache_types(settings, role) for role in ("target", "draft")],
+        context=target.n_ctx.bit_length(),
+        flash_attn=settings.flash_attn,
+        repack=settings.repack,
+    )
+    return Learned(folder() / f"{name}.json", " + ".join(path.stem for path in models))
+
+
+def _wants_costs(settings: Settings, target: llama.Context) -> bool:
+    """A recurrent state cannot be put back after a pass that is only timed."""
+    stateful = target.model.is_recurrent or target.model.is_hybrid
+    return settings.drafts and settings.draft_max == "auto" and not stateful
 
 
 def _reporter(role: str, path: Path, progress: Callable[[LoadProgress], None] | None) -> Callable[[float], None] | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from localspec.events import Event, Prefill, Round
+from localspec.ledger import Account, book
 
 WINDOW = 64
 """Rounds in the rolling figures."""
@@ -49,6 +51,12 @@ class Figures:
     verify_s: float
     host_s: float
     context_used: int
+    dense_per_second: float | None
+    """Tokens per second that dense decoding would have made of the same rounds, by the cost model; None without one."""
+    speed_up: float | None
+    """Time that dense decoding would have taken over the time that these rounds took."""
+    accounts: Mapping[str, Account]
+    """What each drafter did and what it saved and wasted."""
 
 
 class _Tally:
@@ -61,6 +69,8 @@ class _Tally:
         self.survived: list[int] = []
         self.gaps: list[float] = []
         self.context_used = 0
+        self.estimated_tokens, self.dense_s, self.estimated_s = 0, 0.0, 0.0
+        self.accounts: dict[str, Account] = {}
 
     def add(self, event: Round, seconds: float) -> None:
         self.rounds += 1
@@ -82,6 +92,11 @@ class _Tally:
             for j in range(event.accepted):
                 self.survived[j] += 1
         self.context_used = event.context_used
+        if event.dense_s is not None:
+            self.estimated_tokens += len(event.tokens)
+            self.dense_s += len(event.tokens) * event.dense_s
+            self.estimated_s += event.draft_s + event.verify_s + event.host_s
+        book(self.accounts, event)
 
     def figures(self, prompts: list[tuple[float, Prefill]], ttft_s: float | None) -> Figures:
         prompt_tokens = sum(prompt.total for _, prompt in prompts)
@@ -110,6 +125,9 @@ class _Tally:
             verify_s=self.verify_s,
             host_s=self.host_s,
             context_used=self.context_used,
+            dense_per_second=_ratio(self.estimated_tokens, self.dense_s),
+            speed_up=_ratio(self.dense_s, self.estimated_s),
+            accounts=dict(self.accounts),
         )
 
 

@@ -16,13 +16,15 @@ HELLO = (Message("user", "Hello there"),)
 
 
 def settings(**values: object) -> Settings:
-    """``values`` over greedy decoding of 40 tokens, none of them a control token, which would have no text."""
+    """``values`` over greedy decoding of 40 tokens with K = 3, none a control token, which would have no text."""
     usual = {
         "temp": 0.0,
         "ctx_size": N_CTX,
         "ignore_eos": True,
         "seed": 1,
         "n_predict": 40,
+        "draft": "draft-model",
+        "draft_max": 3,
         "threads": 1,
         "logit_bias": {0: -100.0, 1: -100.0},
     }

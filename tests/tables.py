@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from localspec.decode import DecodeSettings, Reply, decode
+from localspec.drafters import Drafter
 from localspec.drafters.draft_model import DraftModel
 from localspec.events import Round
 from localspec.noise import Noise, Weights
@@ -102,7 +103,7 @@ def run(
     eog: frozenset[int] = frozenset(),
     chance: ScriptedChance | None = None,
     noise: Noise | None = None,
-    drafter: type[DraftModel] = DraftModel,
+    drafter: Callable[[TableModel], Drafter] = DraftModel,
 ) -> list[Round]:
     """Rounds of one reply of the real decode loop with the real draft-model drafter."""
     target.rewind(0)

@@ -41,7 +41,7 @@ def test_each_layer_wins_over_the_one_below(localspec_home: Path) -> None:
     environ |= {"LOCALSPEC_TOP_P": "0.3", "LOCALSPEC_MIN_P": "0.3"}
     loaded = config.load({"min_p": 0.4}, environ=environ)
     values = loaded.settings
-    assert (values.temp, values.top_k, values.top_p, values.min_p, values.draft_max) == (0.1, 2, 0.3, 0.4, 3)
+    assert (values.temp, values.top_k, values.top_p, values.min_p, values.draft_max) == (0.1, 2, 0.3, 0.4, "auto")
     assert loaded.origin["temp"] == str(path)
     assert loaded.origin["top_k"] == "LLAMA_ARG_TOP_K"
     assert loaded.origin["top_p"] == "LOCALSPEC_TOP_P"
@@ -124,7 +124,10 @@ def test_every_llama_variable_belongs_to_a_setting() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("draft_max", 33, "--draft-max is 33, but must be a whole number from 0 to 32."),
+        ("draft_max", 33, "--draft-max is 33, but must be auto or a whole number from 0 to 32."),
+        ("draft_max", "all", '--draft-max is "all", but must be auto or a whole number from 0 to 32.'),
+        ("draft_max", True, "--draft-max is true, but must be auto or a whole number from 0 to 32."),
+        ("draft_max", 2.5, "--draft-max is 2.5, but must be auto or a whole number from 0 to 32."),
         ("temp", -0.1, "--temp is -0.1, but must be a number, 0 or more."),
         ("temp", float("nan"), "--temp is NaN, but must be a number, 0 or more."),
         ("temp", float("inf"), "--temp is Infinity, but must be a number, 0 or more."),
@@ -138,7 +141,6 @@ def test_every_llama_variable_belongs_to_a_setting() -> None:
         ("stop", [1], "--stop holds 1, but must be a list of texts."),
         ("logit_bias", {"a": 1}, '--logit-bias holds "a", but must be a mapping of token ids to numbers.'),
         ("model", 3, "--model is 3, but must be a text, or null."),
-        ("draft_min", 9, "draft_min is 9, but must not be above draft_max (3)."),
         ("verify", "greedy", "verify greedy needs temp 0; above it use gumbel, rejection or block."),
     ],
 )
@@ -156,7 +158,7 @@ def test_the_complaint_names_the_file_or_the_variable(localspec_home: Path) -> N
     path = user_file(localspec_home, "draft_max: many\n")
     with pytest.raises(ConfigError) as caught:
         config.load()
-    assert str(caught.value) == f'draft_max in {path} is "many", but must be a whole number from 0 to 32.'
+    assert str(caught.value) == f'draft_max in {path} is "many", but must be auto or a whole number from 0 to 32.'
 
 
 def test_a_misspelt_key_is_refused_with_the_nearest_one(localspec_home: Path) -> None:
@@ -200,7 +202,9 @@ def test_changed_settings_are_checked_too() -> None:
     loaded = config.load()
     assert loaded.changed(draft_max=5).settings.draft_max == 5
     assert loaded.changed(draft_max=5).origin["draft_max"] == config.FLAG
-    assert loaded.settings.draft_max == 3
+    assert loaded.settings.draft_max == "auto"
+    with pytest.raises(ConfigError, match=r"^draft_min is 9, but must not be above draft_max \(5\)\.$"):
+        loaded.changed(draft_max=5, draft_min=9)
     with pytest.raises(ConfigError, match="--draft-max is 50"):
         loaded.changed(draft_max=50)
     with pytest.raises(ConfigError, match="--draftmax is not a setting; did you mean --draft-max"):

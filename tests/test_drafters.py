@@ -10,7 +10,7 @@ import pytest
 
 from localspec import llama
 from localspec.decode import DecodeSettings, Reply, decode
-from localspec.drafters import Drafter, DraftRules
+from localspec.drafters import Drafter, DraftRules, above
 from localspec.drafters.draft_model import DraftModel
 from localspec.drafters.none import NoDraft
 from localspec.events import Round
@@ -190,7 +190,9 @@ def test_it_stops_before_it_draws_from_a_distribution_without_confidence() -> No
     drafter = DraftModel(model)
     # At a high temperature no token is likely.
     hot = Sampling(temp=100.0, top_k=0, top_p=1.0, min_p=0.0)
-    drafter.begin([0, 1], rules(model, hot, p_min=0.5, draw=lambda _q, _offset: pytest.fail("a token was drawn")))
+    drafter.begin(
+        [0, 1], rules(model, hot, go_on=above(0.5), draw=lambda _q, _offset: pytest.fail("a token was drawn"))
+    )
     assert drafter.propose([0, 1], 3) == []
 
 
@@ -198,7 +200,7 @@ def test_the_least_number_of_drafts_goes_before_confidence() -> None:
     model = TableModel(5, seed=2)
     drafter = DraftModel(model)
     hot = Sampling(temp=100.0, top_k=0, top_p=1.0, min_p=0.0)
-    drafter.begin([0, 1], rules(model, hot, p_min=0.5, draft_min=2))
+    drafter.begin([0, 1], rules(model, hot, go_on=above(0.5, draft_min=2)))
     assert len(drafter.propose([0, 1], 4)) == 2
 
 

@@ -14,8 +14,11 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from localspec.controller import Controller, Plan
+from localspec.costs import Costs, Curve
 from localspec.decode import DecodeSettings
 from localspec.drafters.draft_model import DraftModel
+from localspec.drafters.stack import Stack
 from localspec.sampling import Distribution, Processor, Sampling
 from localspec.verify import DraftToken, Mode
 from tests.tables import ScriptedChance, TableModel, dense_law, emitted, law, run
@@ -114,6 +117,62 @@ def test_block_verification_accepts_at_least_as_much_as_rejection() -> None:
         return total
 
     assert mean_accepted(Mode.BLOCK) >= mean_accepted(Mode.REJECTION) - 1e-12
+
+
+class Untimed(Controller):
+    """A controller that takes no notice of time, so that every visit of a run decides alike."""
+
+    def learn_time(self, width: int, target_s: float, tokens: int) -> None: ...
+
+    def learn_draft(self, steps: int, behind: int, seconds: float, accepted: int, plan: Plan) -> None: ...
+
+
+CHEAP = Curve(0.01, ((1, 1.0), (8, 1.3)), 0.2, 0.01)
+"""Drafting pays where the draft is fairly sure, so that the controller stops now and then."""
+
+
+def stack(draft: TableModel) -> Stack:
+    return Stack(DraftModel(draft), Untimed(Costs(CHEAP)))
+
+
+STACKS = {
+    "lookup": {"drafters": ("lookup",)},
+    "adaptive lookup": {"drafters": ("lookup",), "adaptive": True},
+    "adaptive draft model": {"drafters": ("draft-model",), "adaptive": True},
+    "adaptive both": {"adaptive": True},
+    "both": {},
+}
+REPEATED = (0, 1, 0, 1, 1, 0, 1, 0, 1, 1)
+
+
+@pytest.mark.parametrize("drafting", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("mode", [Mode.REJECTION, Mode.BLOCK])
+def test_lookups_and_an_adaptive_k_keep_the_dense_law(mode: Mode, drafting: dict[str, object]) -> None:
+    target, draft = TableModel(2, seed=3, spread=2.5), TableModel(2, seed=4, spread=2.5)
+    settings = replace(DecodeSettings(mode=mode, sampling=PLAIN, draft_max=3, n_predict=5), **drafting)  # type: ignore[arg-type]
+    drafted: set[int] = set()
+
+    def generate(chance: ScriptedChance) -> tuple[int, ...]:
+        rounds = run(target, draft, settings, REPEATED, chance=chance, drafter=stack)
+        drafted.update(event.drafted for event in rounds)
+        return emitted(rounds)
+
+    assert_same_law(law(generate), dense_law(target, settings, REPEATED))
+    assert max(drafted) > 1
+
+
+@pytest.mark.parametrize("drafting", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("mode", [Mode.GREEDY, Mode.GUMBEL])
+def test_lookups_and_an_adaptive_k_give_the_dense_text(mode: Mode, drafting: dict[str, object]) -> None:
+    n_drafted = 0
+    for seed in range(30):
+        target, draft = TableModel(4, seed=seed, spread=2.5), TableModel(4, seed=seed, spread=2.0)
+        dense = DecodeSettings(mode=mode, sampling=PLAIN, draft_max=0, n_predict=24, seed=seed)
+        fast = replace(dense, draft_max=6, **drafting)  # type: ignore[arg-type]
+        rounds = run(target, draft, fast, REPEATED, drafter=stack)
+        assert emitted(rounds) == emitted(run(target, draft, dense, REPEATED))
+        n_drafted += sum(event.drafted for event in rounds)
+    assert n_drafted > 100
 
 
 class DropsAfterTheDraw(DraftModel):

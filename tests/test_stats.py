@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from localspec.events import Event, Finish, FinishReason, Origin, Prefill, Round, Token
+from localspec.ledger import Account
 from localspec.stats import Statistics
+
+NAMES = ("draft-model", "lookup", "none")
 
 
 def tokens(n: int) -> tuple[Token, ...]:
@@ -178,3 +182,20 @@ def test_a_prompt_read_again_in_the_middle_of_a_reply_counts_only_its_own_time()
 
 def test_a_reply_without_a_token_has_no_time_to_the_first() -> None:
     assert statistics(Prefill(19, 20, 0, 1.0), Finish(FinishReason.LENGTH, "", 20, 0, 1.0)).total().ttft_s is None
+
+
+def test_the_dense_estimate_and_the_speed_up_come_from_the_rounds_that_have_one() -> None:
+    rounds = [a_round(0, 1.0, accepted=3), a_round(1, 1.1, accepted=1), a_round(2, 1.2, drafted=0)]
+    estimated = [replace(event, dense_s=0.004, drafter=name) for event, name in zip(rounds, NAMES, strict=True)]
+    figures = statistics(Prefill(19, 20, 0, 0.9), *estimated).total()
+    assert figures.dense_per_second == pytest.approx(1 / 0.004)
+    # 7 tokens at 4 ms each against three rounds of 1 + 2 + 3 ms.
+    assert figures.speed_up == pytest.approx(7 * 0.004 / 0.018)
+    assert figures.accounts["draft-model"] == Account(1, 3, 3, pytest.approx(0.016 - 0.006), 0.0)
+    assert figures.accounts["lookup"] == Account(1, 3, 1, pytest.approx(0.008 - 0.006), 0.0)
+    assert set(figures.accounts) == {"draft-model", "lookup"}
+
+
+def test_without_an_estimate_there_is_no_speed_up() -> None:
+    figures = statistics(*REPLY).total()
+    assert (figures.dense_per_second, figures.speed_up) == (None, None)

@@ -21,9 +21,13 @@ class Answer:
     text: str
     model: str
     draft: str | None
-    """None where nothing drafted."""
+    """The draft model, or lookup where there is none; None for dense decoding."""
     seed: int
     verify: str
+    adaptive: bool
+    """Whether K adapted."""
+    why: str
+    """Why the last round drafted as much as it did; empty for a fixed K."""
     finish_reason: FinishReason
     figures: Figures
 
@@ -67,7 +71,8 @@ class Answer:
         figures = self.figures
         parts = [f"{figures.tokens} tokens ({self.finish_reason.value})"]
         if figures.acceptance_rate is not None:
-            parts.append(f"acceptance {figures.acceptance_rate:.0%} (K = {figures.draft_max})")
+            k = f"K auto, at most {figures.draft_max}" if self.adaptive else f"K = {figures.draft_max}"
+            parts.append(f"acceptance {figures.acceptance_rate:.0%} ({k})")
         if figures.tokens_per_round is not None:
             parts.append(f"{figures.tokens_per_round:.2f} tokens/round")
         if figures.decode_per_second is not None:
@@ -79,7 +84,11 @@ class Answer:
         if (busy := figures.draft_s + figures.verify_s + figures.host_s) > 0:
             shares = "/".join(f"{part / busy:.0%}" for part in (figures.draft_s, figures.verify_s, figures.host_s))
             parts.append(f"draft/verify/host {shares}")
+        if self.adaptive and figures.speed_up is not None:
+            parts.append(f"{figures.speed_up:.2f}x dense by estimate")
         parts.append(f"seed {self.seed}")
+        if self.why:
+            parts.append(self.why)
         return f"{self.model} + {self.draft or 'no draft'}: {', '.join(parts)}"
 
 
@@ -96,11 +105,13 @@ def read(
 
     ``write`` gets the text as it becomes final, ``each`` every event before its text is written.
     """
-    statistics, pieces = Statistics(), []
+    statistics, pieces, why = Statistics(), [], ""
     reason = FinishReason.CANCELLED
     for event in events:
         statistics.add(event)
         each(event)
+        if isinstance(event, Round):
+            why = event.reason
         if isinstance(event, Round | Finish) and event.text:
             pieces.append(event.text)
             write(event.text)
@@ -111,16 +122,25 @@ def read(
     close = getattr(events, "close", None)
     if close is not None:
         close()
-    drafted = session.draft is not None and settings.draft != "none" and settings.draft_max > 0
     return Answer(
         text="".join(pieces),
         model=session.target.name,
-        draft=session.draft.name if drafted and session.draft else None,
+        draft=_drafter(session, settings),
         seed=session.seed,
         verify=settings.verification,
+        adaptive=settings.drafts and settings.draft_max == "auto",
+        why=why,
         finish_reason=reason,
         figures=statistics.total(),
     )
+
+
+def _drafter(session: Session, settings: Settings) -> str | None:
+    if not settings.drafts:
+        return None
+    if session.draft is not None and "draft-model" in settings.drafters:
+        return session.draft.name
+    return "lookup" if "lookup" in settings.drafters else None
 
 
 def _ms(seconds: float) -> float:

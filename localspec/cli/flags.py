@@ -73,7 +73,14 @@ SHORT: dict[str, str] = {
 }
 """llama.cpp's short forms."""
 
-METAVARS = {"model": "NAME|PATH", "model_draft": "NAME|PATH", "logit_bias": "ID=BIAS", "stop": "TEXT", "system": "TEXT"}
+METAVARS = {
+    "draft_max": "K|auto",
+    "model": "NAME|PATH",
+    "model_draft": "NAME|PATH",
+    "logit_bias": "ID=BIAS",
+    "stop": "TEXT",
+    "system": "TEXT",
+}
 
 
 def setting_flags(command: Command) -> Command:
@@ -136,7 +143,17 @@ def _click_type(name: str, kind: Any) -> Any:
         return _bias
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
+    if name == "draft_max":
+        return _k
     return kind if kind in (int, float) else str
+
+
+def _k(text: str) -> int | str:
+    """``auto`` or a whole number; the range is checked with the other settings."""
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not auto or a whole number") from None
 
 
 def _bias(text: str) -> tuple[int, float]:

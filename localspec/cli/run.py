@@ -42,7 +42,7 @@ def run(prompt: str | None, as_json: bool, raw: bool, compare: bool, **given: An
     from localspec.cli.prompt import prompt_text
 
     config = configuration.load(overrides(given))
-    if compare and not _drafts(config.settings):
+    if compare and not config.settings.drafts:
         raise click.UsageError("--compare needs a draft: leave out --draft none and --draft-max 0")
     return _answer(config, prompt_text(prompt, join_stdin=True), as_json=as_json, raw=raw, compare=compare)
 
@@ -62,15 +62,11 @@ def chat(prompt: str | None, resume: str | None, **given: Any) -> int:
         from localspec.cli.prompt import prompt_text
 
         text = prompt_text(prompt, join_stdin=False)
-        return _answer(config, text, as_json=False, raw=False, compare=_drafts(config.settings))
+        return _answer(config, text, as_json=False, raw=False, compare=config.settings.drafts)
     target, draft = _pair(config.settings)
     from localspec.tui.app import run as open_app
 
     return open_app(config, target, draft, prompt, resume)
-
-
-def _drafts(settings: Settings) -> bool:
-    return settings.draft != "none" and settings.draft_max > 0
 
 
 def _pair(settings: Settings) -> tuple[Path, Path | None]:
@@ -89,7 +85,7 @@ def _pair(settings: Settings) -> tuple[Path, Path | None]:
             settings.model or catalog.load().default,
             settings.model_draft,
             progress=sink,
-            with_draft=settings.draft != "none",
+            with_draft="draft-model" in settings.drafters,
         )
     return pulled.target, pulled.draft
 

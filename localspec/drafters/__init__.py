@@ -9,16 +9,35 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from localspec.sampling import Distribution
+from localspec.events import Round
+from localspec.sampling import Distribution, Row
 from localspec.verify import DraftToken
 
-KINDS = ("draft-model", "none")
+KINDS = ("draft-model", "lookup")
 
 Process = Callable[[NDArray[np.float32], Sequence[int]], Distribution]
 """A row of the draft's logits and the path before it, to the distribution q to draw from."""
 
 Draw = Callable[[Distribution, int], int]
 """A token from a distribution, at an offset into the round (0 for its first token)."""
+
+
+GoOn = Callable[[int, Row, Distribution], bool]
+"""Whether to draft the token at an offset into the round, from the row of logits and the distribution to draw from."""
+
+
+def above(p_min: float, draft_min: int = 0) -> GoOn:
+    """Go on while the best token is at least as likely as ``p_min``, and in any case for ``draft_min`` tokens."""
+    if p_min <= 0.0:
+        return lambda _position, _row, _q: True
+    return lambda position, row, q: position < draft_min or _likelihood(row, q) >= p_min
+
+
+def _likelihood(row: Row, q: Distribution) -> float:
+    """Probability of the best token; at temperature 0, where q is a point, that of the model's own softmax."""
+    if len(q.ids) > 1:
+        return q.confidence
+    return float(1.0 / np.exp(row - row.max()).sum(dtype=np.float64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +47,26 @@ class DraftRules:
     process: Process
     draw: Draw
     is_eog: Callable[[int], bool]
-    p_min: float = 0.0
-    """Stop before drawing a token from a distribution whose largest probability is below this."""
-    draft_min: int = 0
-    """``p_min`` acts only after this many draft tokens of a round."""
+    go_on: GoOn = lambda _position, _row, _q: True
+    """Asked before a token is drawn."""
+    another: Callable[[int], bool] = lambda _position: True
+    """Asked before a step of a draft model for the token at an offset into the round."""
+    kinds: tuple[str, ...] = KINDS
+    """The drafters that may be used, of ``KINDS``."""
+    adaptive: bool = False
+    """Whether K follows costs and acceptance, up to the k that ``propose`` is given."""
+    remaining: Callable[[], int | None] = lambda: None
+    """Tokens that may still be emitted, None for no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What a drafter has to say on its last proposal."""
+
+    drafter: str = "none"
+    reason: str = ""
+    dense_s: float | None = None
+    """Seconds that a round without a draft would have taken; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +81,8 @@ class TargetOutputs:
 
 class Drafter(Protocol):
     """Proposes draft tokens. The decode loop calls begin, then prefill for each piece of the prompt, and then for each
-    round propose, observe and accept, in this order."""
+    round propose, observe, accept, remarks and learn, in this order. It calls begin again, with all tokens so far, when
+    the settings change in mid-reply."""
 
     def begin(self, prompt: Sequence[int], rules: DraftRules) -> None:
         """Start a reply to ``prompt``."""
@@ -66,3 +102,9 @@ class Drafter(Protocol):
 
     def accept(self, n: int) -> None:
         """The first ``n`` proposed tokens were committed, and after them one token of the target's own."""
+
+    def remarks(self) -> Remarks:
+        """Who drafted the last proposal, and why as much."""
+
+    def learn(self, event: Round) -> None:
+        """See the round as its readers will, with its times."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.drafters import DraftRules, TargetOutputs
+from localspec.drafters import DraftRules, Remarks, TargetOutputs
+from localspec.events import Round
 from localspec.sequence import CachedSequence, LanguageModel, Logits
 from localspec.verify import DraftToken
 
@@ -41,11 +42,11 @@ class DraftModel:
         drafts: list[DraftToken] = []
         while True:
             q = rules.process(row, path)
-            if len(drafts) >= rules.draft_min and q.confidence < rules.p_min:
+            if not rules.go_on(len(drafts), row, q):
                 return drafts
             token = rules.draw(q, len(drafts))
             drafts.append(DraftToken(token, q))
-            if len(drafts) == k or rules.is_eog(token):
+            if len(drafts) == k or rules.is_eog(token) or not rules.another(len(drafts)):
                 return drafts
             path.append(token)
             row = self._cache.decode([token], n_rows=1)[-1]
@@ -54,6 +55,15 @@ class DraftModel:
 
     def accept(self, n: int) -> None:
         self._cache.rewind(self._n_committed + n)
+
+    def remarks(self) -> Remarks:
+        return Remarks("draft-model")
+
+    def learn(self, event: Round) -> None: ...
+
+    def behind(self, tokens: Sequence[int]) -> int:
+        """Tokens that the next proposal has to read beside the last one."""
+        return max(0, len(tokens) - len(self._cache.tokens) - 1)
 
     def _catch_up(self, tokens: Sequence[int], n_rows: int) -> Logits:
         """Evaluate what the cache lacks of ``tokens``. Returns the last ``n_rows`` rows."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.drafters import DraftRules, TargetOutputs
+from localspec.drafters import DraftRules, Remarks, TargetOutputs
+from localspec.events import Round
 from localspec.verify import DraftToken
 
 
@@ -21,3 +22,8 @@ class NoDraft:
     def observe(self, outputs: TargetOutputs) -> None: ...
 
     def accept(self, n: int) -> None: ...
+
+    def remarks(self) -> Remarks:
+        return Remarks()
+
+    def learn(self, event: Round) -> None: ...

@@ -52,7 +52,7 @@ def pair(smollm2: Path, smollm2_q2k: Path) -> tuple[str, ...]:
 
 
 def test_the_text_goes_to_stdout_and_one_line_of_figures_to_stderr(localspec: Any, pair: tuple[str, ...]) -> None:
-    done = localspec("run", *pair, "--temp", "0", PROMPT)
+    done = localspec("run", *pair, "--temp", "0", "--draft-max", "3", PROMPT)
     assert done.returncode == 0
     assert done.stdout.startswith("The sky")
     assert done.stdout.endswith("\n")
@@ -143,7 +143,7 @@ def test_a_system_message_and_a_stop_text_are_obeyed(localspec: Any, pair: tuple
 def test_a_comparison_shows_both_speeds_and_that_the_text_is_the_same(
     localspec: Any, pair: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
-    done = localspec(*command, *pair, "-s", "3", PROMPT)
+    done = localspec(*command, *pair, "-s", "3", "--draft-max", "3", PROMPT)
     assert done.returncode == 0
     summary, comparison = done.stderr.splitlines()
     assert "acceptance" in summary

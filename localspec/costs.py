@@ -1,0 +1,189 @@
+"""What passes cost: measured once for a pair on a machine, then followed as the machine's speed drifts.
+
+Everything is told as a multiple of a dense round, a pass of the target over one token. Those ratios change slowly; what
+changes all the time on a shared or a hot machine is the speed of everything together, and that is one number here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+
+from localspec.sequence import LanguageModel
+
+WIDTHS = (2, 4, 3, 5, 8, 6, 12, 16, 32)
+"""Widths of the target's pass that are measured, the most useful first; those between them are interpolated."""
+MAX_WIDTH = 33
+BATCH = 32
+"""Tokens of the pass that tells what it costs the draft model to catch up."""
+BUDGET_S = 3.0
+"""The most time that a first measurement may take."""
+REPEATS = 2
+CLIP = 0.5
+"""The most that one observation may be off, in nats: a pause of the machine says nothing about ratios."""
+SPEED_RATE, RATIO_RATE = 0.15, 0.02
+"""Shares of a surprise that go to the common speed and to the ratio at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Costs of a pair as multiples of a dense round."""
+
+    dense_s: float
+    """Seconds of a dense round when this was measured."""
+    widths: tuple[tuple[int, float], ...]
+    """(w, cost of a target pass over w tokens), ascending, from (1, 1.0) on."""
+    draft_step: float = 0.0
+    """One token of the draft model; 0 without one."""
+    draft_token: float = 0.0
+    """Each further token of the draft model in a pass over many, as it catches up."""
+
+
+FLAT = Curve(0.0, ((1, 1.0), (MAX_WIDTH, 20.0)), 0.5, 0.1)
+"""Taken until something was measured: a cautious guess between a CPU and a graphics card."""
+
+
+class Costs:
+    """The curve in force."""
+
+    def __init__(self, curve: Curve | None = None) -> None:
+        curve = curve or FLAT
+        self._speed: float | None = math.log(curve.dense_s) if curve.dense_s > 0 else None
+        self._width = [0.0, *(math.log(_interpolated(curve.widths, w)) for w in range(1, MAX_WIDTH + 1))]
+        self._step = math.log(curve.draft_step) if curve.draft_step > 0 else 0.0
+        self._token = curve.draft_token
+
+    @property
+    def dense_s(self) -> float | None:
+        """Seconds of a dense round now; None while nothing was measured."""
+        return None if self._speed is None else math.exp(self._speed)
+
+    def width(self, w: int) -> float:
+        """A target pass over ``w`` tokens, with what the host does after it."""
+        return math.exp(self._width[min(w, MAX_WIDTH)])
+
+    @property
+    def step(self) -> float:
+        """A step of the draft model."""
+        return math.exp(self._step)
+
+    def catch_up(self, n: int) -> float:
+        """What it costs the draft model to read ``n`` tokens beside the one that its next step reads."""
+        return max(0, n) * self._token
+
+    def observe_target(self, width: int, seconds: float) -> None:
+        """A round's pass over ``width`` tokens took this long, the host's part included."""
+        surprise = self._surprise(seconds, self._width[min(width, MAX_WIDTH)])
+        if width > 1:
+            self._width[min(width, MAX_WIDTH)] += RATIO_RATE * surprise
+
+    def observe_draft(self, steps: int, behind: int, seconds: float) -> None:
+        """The draft model took ``steps`` steps in this time, having been ``behind`` by so many tokens."""
+        if self._speed is None or steps <= 0:
+            return
+        ratio = seconds / math.exp(self._speed)
+        known = steps * self.step
+        if behind > 4 * steps:
+            self._token += 0.2 * (max(ratio - known, 0.0) / behind - self._token)
+        else:
+            error = math.log(max(ratio - self.catch_up(behind), 1e-6) / known)
+            self._step += 2 * RATIO_RATE * min(max(error, -CLIP), CLIP)
+
+    def curve(self) -> Curve:
+        """What is known now, to be kept."""
+        widths = tuple((w, self.width(w)) for w in (1, *sorted(WIDTHS)))
+        return Curve(self.dense_s or 0.0, widths, self.step, self._token)
+
+    def _surprise(self, seconds: float, ratio: float) -> float:
+        """How much slower than expected, in nats and clipped; the common speed follows it."""
+        seen = math.log(max(seconds, 1e-7))
+        if self._speed is None:
+            self._speed = seen - ratio
+        surprise = min(max(seen - self._speed - ratio, -CLIP), CLIP)
+        self._speed += SPEED_RATE * surprise
+        return surprise
+
+
+def _interpolated(points: Sequence[tuple[int, float]], w: int) -> float:
+    """Between points linearly, beyond the last along the slope of the last two."""
+    for (left, low), (right, high) in pairwise(points):
+        if w <= right:
+            return low + (high - low) * (w - left) / (right - left)
+    if len(points) < 2:
+        return points[0][1] * (1 + 0.5 * (w - 1))
+    (left, low), (right, high) = points[-2:]
+    return max(high, high + (high - low) * (w - right) / (right - left))
+
+
+@dataclass
+class _Timer:
+    """Times passes on a cache that holds a few tokens, and puts it back after each."""
+
+    model: LanguageModel
+    clock: Callable[[], float]
+    held: int = 8
+    times: dict[int, list[float]] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        self.model.rewind(0)
+        self.model.decode([0] * self.held, 0)
+        self.time(1)
+        self.times.clear()
+
+    def time(self, width: int, rows: int | None = None) -> None:
+        began = self.clock()
+        self.model.decode([0] * width, width if rows is None else rows)
+        self.times.setdefault(width, []).append(self.clock() - began)
+        self.model.rewind(self.held)
+
+    def of(self, width: int) -> float:
+        return median(self.times[width])
+
+
+def measure(
+    target: LanguageModel,
+    draft: LanguageModel | None,
+    *,
+    progress: Callable[[float], None] | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Curve:
+    """Time passes of both models, whose caches must be free to use; they are empty afterwards.
+
+    A pass over one token comes before each wider one, so that a machine that slows down does not bend the curve. Widths
+    that ``BUDGET_S`` leaves no time for are left out.
+    """
+    began = clock()
+    dense, drafting = _Timer(target, clock), None if draft is None else _Timer(draft, clock)
+    for timer in (dense, drafting):
+        if timer is not None:
+            timer.begin()
+    ratios: dict[int, list[float]] = {}
+    steps: list[float] = []
+    for repeat in range(REPEATS):
+        for i, width in enumerate(WIDTHS):
+            dense.time(1)
+            one = dense.times[1][-1]
+            expected = one * width
+            spent = clock() - began
+            if spent + expected > BUDGET_S and len(ratios) > 1:
+                break
+            dense.time(width)
+            ratios.setdefault(width, []).append(dense.times[width][-1] / one)
+            if drafting is not None:
+                drafting.time(1)
+                steps.append(drafting.times[1][-1] / one)
+            if progress is not None:
+                progress((repeat * len(WIDTHS) + i + 1) / (REPEATS * len(WIDTHS)))
+    draft_step = draft_token = 0.0
+    if drafting is not None:
+        drafting.time(BATCH, 0)
+        draft_step = median(steps)
+        draft_token = max(0.0, drafting.of(BATCH) - drafting.of(1)) / (BATCH - 1) / dense.of(1)
+        drafting.model.rewind(0)
+    target.rewind(0)
+    widths = ((1, 1.0), *sorted((width, max(1.0, median(found))) for width, found in ratios.items()))
+    return Curve(dense.of(1), widths, draft_step, draft_token)

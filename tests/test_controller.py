@@ -1,0 +1,211 @@
+"""The controller in simulated worlds, where time is the cost model's and chance is seeded."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from localspec.controller import (
+    HORIZON,
+    MOST,
+    Controller,
+    lookup_acceptance,
+    model_acceptance,
+    model_feature,
+)
+from localspec.costs import Costs, Curve
+from localspec.drafters.lookup import Match
+from localspec.tasks import Task
+
+# Ratios measured with Qwen2.5-Coder-1.5B on two cores, and a graphics card whose passes cost nearly the same.
+Q4_CPU = Curve(0.038, ((1, 1.0), (2, 1.7), (3, 2.3), (4, 3.1), (5, 3.7), (8, 6.4), (16, 8.9)), 0.68, 0.11)
+BF16_CPU = Curve(0.119, ((1, 1.0), (2, 1.15), (3, 1.18), (4, 1.6), (5, 2.1), (8, 2.1), (16, 3.0)), 0.22, 0.04)
+GPU = Curve(0.015, ((1, 1.0), (2, 1.02), (4, 1.05), (8, 1.15), (16, 1.5), (32, 2.0)), 0.18, 0.004)
+CURVES = {"q4": Q4_CPU, "bf16": BF16_CPU, "gpu": GPU}
+
+
+@dataclass
+class Text:
+    """A text in which the draft's tokens are accepted with ``mean`` probability, which it half knows itself."""
+
+    mean: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    def token(self) -> tuple[float, bool]:
+        """Log-odds that the draft model has of its token, and whether the token would be accepted."""
+        p = self.random.betavariate(3 * self.mean, 3 * (1 - self.mean))
+        p = min(max(p, 1e-4), 1 - 1e-4)
+        return math.log(p / (1 - p)) + self.random.gauss(0, 0.7), self.random.random() < p
+
+
+@dataclass
+class World:
+    """Real costs, with the noise of a busy machine, and one text after another."""
+
+    curve: Curve
+    behind: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.real = Costs(self.curve)
+        self.random = random.Random(5)
+
+    def round(self, controller: Controller, text: Text) -> int:
+        """One round as the stack plays it; returns the number drafted."""
+        plan = controller.model_plan(self.behind, MOST, None)
+        drafted = accepted = steps = 0
+        outcomes: list[tuple[int, bool]] = []
+        while plan.k > drafted:
+            log_odds, would_pass = text.token()
+            feature = model_feature(drafted, log_odds)
+            steps += 1
+            if not controller.goes_on(drafted, feature):
+                break
+            outcomes.append((feature, would_pass))
+            drafted += 1
+            if not controller.another(drafted):
+                break
+        while accepted < drafted and outcomes[accepted][1]:
+            accepted += 1
+        for i, (feature, would_pass) in enumerate(outcomes[: accepted + 1]):
+            controller.model.learn(feature, would_pass)
+            assert would_pass == (i < accepted)
+        target = self.real.width(drafted + 1)
+        draft = steps * self.real.step + (self.real.catch_up(self.behind) if steps else 0.0)
+        noise = self.random.lognormvariate(0, 0.1) * self.curve.dense_s
+        controller.learn_time(drafted + 1, target * noise, accepted + 1)
+        if steps:
+            controller.learn_draft(steps, self.behind, draft * noise, accepted, plan)
+        self.behind = min(1, accepted) if steps else self.behind + accepted + 1
+        self.tokens += accepted + 1
+        self.cost += target + draft
+        return drafted
+
+    @property
+    def speed_up(self) -> float:
+        return self.tokens / self.cost
+
+
+def controller_of(curve: Curve, task: Task = Task.CHAT) -> Controller:
+    controller = Controller(Costs(curve))
+    controller.begin(lookup_acceptance(), model_acceptance(task))
+    return controller
+
+
+def fixed(curve: Curve, mean: float, k: int) -> float:
+    """The speed-up of K = k on the same texts."""
+    costs, text, tokens, cost = Costs(curve), Text(mean, seed=1), 0, 0.0
+    for _ in range(3000):
+        passed = 0
+        outcomes = [text.token()[1] for _ in range(k)]
+        while passed < k and outcomes[passed]:
+            passed += 1
+        tokens += passed + 1
+        cost += costs.width(k + 1) + k * costs.step
+    return tokens / cost
+
+
+@pytest.mark.parametrize("mean", [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_it_is_never_slower_than_dense_and_near_the_best_fixed_k(curve: Curve, mean: float) -> None:
+    world, controller, text = World(curve), controller_of(curve), Text(mean, seed=1)
+    for _ in range(800):
+        world.round(controller, text)
+    best = max(fixed(curve, mean, k) for k in (0, 1, 2, 3, 4, 6, 8, 12))
+    assert world.speed_up >= 0.97
+    assert world.speed_up >= 0.92 * best
+
+
+@pytest.mark.parametrize("start", list(Task))
+def test_a_wrong_belief_at_the_start_costs_little(start: Task) -> None:
+    for curve, mean in ((BF16_CPU, 0.25), (GPU, 0.05)):
+        world, controller, text = World(curve), controller_of(curve, start), Text(mean, seed=2)
+        for _ in range(300):
+            world.round(controller, text)
+        assert world.speed_up >= 0.94
+
+
+def test_drafting_comes_back_when_the_text_becomes_easier() -> None:
+    world, controller = World(GPU), controller_of(GPU)
+    for _ in range(200):
+        world.round(controller, Text(0.02, seed=3))
+    plan = controller.model_plan(0, MOST, None)
+    assert plan.k == 0 or plan.trial
+    easy, drafted = Text(0.95, seed=4), 0
+    for _ in range(600):
+        drafted += world.round(controller, easy)
+    assert drafted > 1000
+
+
+def test_a_new_task_starts_from_its_own_record() -> None:
+    controller, world = controller_of(BF16_CPU), World(BF16_CPU)
+    for _ in range(100):
+        world.round(controller, Text(0.02, seed=5))
+    plan = controller.model_plan(0, MOST, None)
+    assert plan.k == 0 or plan.trial
+    controller.begin(lookup_acceptance(), model_acceptance(Task.EDIT))
+    plan = controller.model_plan(0, MOST, None)
+    assert plan.k > 0
+    assert not plan.trial
+
+
+def test_a_draft_that_could_not_pay_is_never_tried() -> None:
+    curve = Curve(0.03, ((1, 1.0), (2, 1.9), (4, 3.8), (8, 7.6)), 0.9, 0.1)
+    world, controller = World(curve), controller_of(curve, Task.EDIT)
+    assert sum(world.round(controller, Text(0.99, seed=6)) for _ in range(500)) == 0
+
+
+def test_a_new_draft_is_introduced_even_where_it_does_not_pay() -> None:
+    world, controller = World(Q4_CPU), controller_of(Q4_CPU)
+    controller.begin(lookup_acceptance(), model_acceptance(Task.CHAT), introduce=True)
+    text = Text(0.5, seed=7)
+    drafted = [world.round(controller, text) for _ in range(60)]
+    assert drafted == [2] * 12 + [0] * 48
+    assert 0.25 < controller.model.level < 0.75
+    controller.begin(lookup_acceptance(), model_acceptance(Task.CHAT), introduce=True)
+    assert controller.model_plan(2000, MOST, None).k == 0
+
+
+def test_a_long_prompt_is_not_read_by_the_draft_for_a_short_answer() -> None:
+    controller = controller_of(BF16_CPU, Task.EDIT)
+    assert controller.model_plan(0, MOST, 10).k > 0
+    assert controller.model_plan(4000, MOST, 10).k == 0
+    assert "4000 tokens" in controller.model_plan(4000, MOST, HORIZON).reason
+
+
+def test_a_long_match_is_followed_further_than_a_short_one() -> None:
+    controller = controller_of(BF16_CPU)
+    short, long = (controller.lookup_plan(Match(9, n, contested=False), MOST) for n in (2, 30))
+    assert long.k > short.k
+    assert long.gain > short.gain
+    assert controller.lookup_plan(None, MOST).k == 0
+
+
+def test_lookups_that_fail_are_given_up_and_those_that_succeed_taken_up_again() -> None:
+    controller, match = controller_of(BF16_CPU), Match(9, 10, contested=False)
+    rounds = 0
+    while controller.lookup_plan(match, MOST).k > 0:
+        controller.lookup.learn(match.feature(0), accepted=False)
+        rounds += 1
+    assert rounds <= 40
+    rounds = 0
+    while controller.lookup_plan(match, MOST).k == 0:
+        controller.lookup.learn(match.feature(0), accepted=True)
+        rounds += 1
+    assert rounds <= 16
+
+
+def test_it_says_why_in_plain_words() -> None:
+    controller = controller_of(Q4_CPU)
+    assert controller.model_plan(0, MOST, None).reason == "draft costs 0.68 of a target step, 0.60 accepted: off"
+    plan = controller_of(BF16_CPU, Task.CODE).model_plan(0, MOST, None)
+    assert plan.reason.startswith("draft costs 0.22 of a target step, 0.80 accepted: K ")
+    match = controller_of(GPU).lookup_plan(Match(9, 12, contested=False), MOST)
+    assert match.reason == f"12 tokens match, 0.85 accepted: K {match.k}"
