@@ -22,6 +22,7 @@ from localspec.events import Event, Finish, FinishReason, Origin, Prefill, Round
 from localspec.session import ModelInfo
 
 DRAFT_S, VERIFY_S, HOST_S = 0.010, 0.030, 0.010
+REASON = "draft costs 0.25 of a target step, 0.90 accepted: K 3"
 
 
 @dataclass
@@ -44,10 +45,12 @@ class ScriptedSession:
     target: ModelInfo = field(default_factory=lambda: _model("big", 3 << 30))
     draft: ModelInfo | None = field(default_factory=lambda: _model("small", 1 << 30))
 
-    def reply(self, messages: Sequence[Message], settings: Settings) -> Iterator[Event]:
+    def reply(
+        self, messages: Sequence[Message], settings: Settings, *, current: Callable[[], Settings] | None = None
+    ) -> Iterator[Event]:
         self.requests.append((list(messages), settings))
         try:
-            yield from self._events(settings.draft_max if settings.draft != "none" else 0)
+            yield from self._events(current or (lambda: settings))
         except GeneratorExit:
             self.cancelled = True
             raise
@@ -55,7 +58,7 @@ class ScriptedSession:
     def close(self) -> None:
         self.closed = True
 
-    def _events(self, k: int) -> Iterator[Event]:
+    def _events(self, current: Callable[[], Settings]) -> Iterator[Event]:
         yield Prefill(0, 20, 0, 0.0)
         yield Prefill(20, 20, 0, 0.2)
         words = re.findall(r"\s*\S+|\s+$", self.text)
@@ -65,6 +68,9 @@ class ScriptedSession:
                 raise self.error
             if index == self.hold_after:
                 assert self.go.wait(20)
+            settings = current()
+            adaptive = settings.draft_max == "auto"
+            k = 0 if not settings.drafts else self.k if adaptive else settings.draft_max
             accepted = max(0, k - 1) if index % 3 == 2 else k
             said = words[place : place + accepted + 1]
             place += len(said)
@@ -84,6 +90,9 @@ class ScriptedSession:
                 HOST_S,
                 seconds,
                 20 + place,
+                "draft-model" if k else "none",
+                VERIFY_S + HOST_S,
+                REASON if adaptive else "",
             )
             index += 1
         yield Finish(FinishReason.STOP, "", 20, place, seconds)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     from .worker import OpenSession
 
+NEXT = {"system": "message"}
+"""What is fixed for a reply; every other setting acts on the next round of the one that streams."""
 QUIT_WINDOW_S = 2.0
 """A second Ctrl+C within this time quits."""
 CLOSE_S = 5.0
@@ -152,7 +154,7 @@ class LocalspecApp(App[int]):
         self._chat.tell(text, Kind.WARNING)
 
     def change(self, **values: object) -> None:
-        """Change a setting from the next reply on."""
+        """Change a setting from the next round on."""
         try:
             self.settings = self.settings.changed(**values)
         except ConfigError as problem:
@@ -160,7 +162,9 @@ class LocalspecApp(App[int]):
             return
         for name in values:
             value = getattr(self.settings, name)
-            self.tell(f"{name.replace('_', '-')} is {'none' if value is None else value} from the next reply on.")
+            shown = "none" if value is None else value
+            self.tell(f"{name.replace('_', '-')} is {shown} from the next {NEXT.get(name, 'round')} on.")
+        self.decoder.change(self.settings)
         self._show_settings()
 
     def export(self) -> str:
@@ -404,12 +408,17 @@ class LocalspecApp(App[int]):
 
     def _show_settings(self) -> None:
         settings = self.settings
-        drafts = settings.draft != "none" and (self.has_draft or self.phase is Phase.LOADING)
-        k = settings.draft_max if drafts else 0
+        drafts = settings.drafts and (settings.draft != "draft-model" or self.has_draft or self.phase is Phase.LOADING)
+        k = 0 if not drafts else None if settings.draft_max == "auto" else settings.draft_max
         verify = ("gumbel" if settings.temp > 0 else "greedy") if settings.verify == "auto" else settings.verify
         top = self.query_one("#top", Line)
         top.left = Content.assemble(("localspec", "bold $primary"))
-        parts = (f"K {k}", verify if k else "dense", f"temp {settings.temp:g}", *self.pair.split(" ", 1))
+        parts = (
+            f"K {'auto' if k is None else k}",
+            "dense" if k == 0 else verify,
+            f"temp {settings.temp:g}",
+            *self.pair.split(" ", 1),
+        )
         top.right = [Content.assemble((part, "$dim")) for part in parts]
         self._meter.next_draft_max(k)
         self._show_readings()

@@ -59,6 +59,11 @@ def speed(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def factor(value: float | None) -> str:
+    """A speed-up: 1.34x."""
+    return NOTHING if value is None else f"{value:.2f}x"
+
+
 def milliseconds(seconds: float | None) -> str:
     """Seconds as 312 ms, or as 4.2 s from one second on."""
     if seconds is None:

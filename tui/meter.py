@@ -40,8 +40,8 @@ class Meter:
             draft_bytes=None if draft is None else draft.memory_bytes,
         )
 
-    def next_draft_max(self, draft_max: int) -> None:
-        """K of the next reply, 0 without a draft."""
+    def next_draft_max(self, draft_max: int | None) -> None:
+        """K of the next reply, 0 without a draft, None where it adapts."""
         self._readings = replace(self._readings, draft_max=draft_max)
 
     def begin_conversation(self) -> None:
@@ -58,6 +58,8 @@ class Meter:
     def add(self, event: Event) -> None:
         self._reply.add(event)
         self._conversation.add(event)
+        if isinstance(event, Round):
+            self._readings = replace(self._readings, reason=event.reason)
         if isinstance(event, Round) and event.drafted:
             self._latest.append(event.accepted / event.draft_max)
 

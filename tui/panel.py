@@ -5,6 +5,7 @@ Two forms of the same readings: a panel at the side of wide terminals, and a str
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from . import bars
 NO_FIGURES = Statistics().total()
 ACCEPTED, DRAFT, TARGET, HOST = "$success", "$accent", "$primary", "$secondary"
 DIM = "$dim"
+WHY_LINES = 3
 FULL_CONTEXT = 0.9
 """From this share on the context bar warns."""
 
@@ -34,15 +36,17 @@ class Readings:
     latest: tuple[float, ...] = ()
     """Accepted drafts over K of each of the last rounds that drafted, oldest first."""
     draft_max: int | None = None
-    """K of the next reply; 0 without a draft."""
+    """K of the next reply; 0 without a draft, None where it adapts."""
+    reason: str = ""
+    """Why the last round drafted as much as it did."""
     n_ctx: int | None = None
     target_bytes: int | None = None
     draft_bytes: int | None = None
 
     @property
     def k(self) -> int | None:
-        """K of the rounds shown, or of the next ones."""
-        return self.now.draft_max if self.now.rounds else self.draft_max
+        """K of the rounds shown, or of the next ones; None where it adapts."""
+        return self.now.draft_max if self.now.rounds and self.draft_max is not None else self.draft_max
 
     @property
     def survival(self) -> tuple[float, ...]:
@@ -64,10 +68,10 @@ class Readings:
 def panel_lines(readings: Readings, width: int, height: int) -> list[Content]:
     """The panel as lines of ``width`` cells, at most ``height`` of them.
 
-    A low terminal first loses the latest rounds, then the bars of survival to a single line, then the blank lines
-    between the groups, then what stands lowest.
+    A low terminal first loses the latest rounds, then the blank lines between the groups, then the bars of survival to
+    a single line, then what stands lowest.
     """
-    for latest, upright, gap in ((True, False, 1), (False, False, 1), (False, True, 1), (False, True, 0)):
+    for latest, upright, gap in ((True, False, 1), (False, False, 1), (False, False, 0), (False, True, 0)):
         groups = _groups(readings, width, latest=latest, upright=upright)
         lines = [line for group in groups for line in (*group, *[Content("")] * gap)]
         if len(lines) - gap <= height:
@@ -78,7 +82,10 @@ def panel_lines(readings: Readings, width: int, height: int) -> list[Content]:
 def _groups(readings: Readings, width: int, *, latest: bool, upright: bool) -> list[list[Content]]:
     now, used, n_ctx = readings.now, readings.context_used, readings.n_ctx
     fill = used / n_ctx if n_ctx else None
-    groups = [_rates(readings, width), _survival(readings.survival, width, upright=upright)]
+    groups = [_rates(readings, width)]
+    if readings.reason:
+        groups.append(_why(readings.reason, width, WHY_LINES if latest else 1))
+    groups.append(_survival(readings.survival, width, upright=upright))
     if latest:
         groups.append(_latest(readings, width))
     groups.append(_shares(readings, width))
@@ -115,8 +122,15 @@ def _rates(readings: Readings, width: int) -> list[Content]:
         row("acceptance", bars.rate(now.acceptance_rate), bars.rate(total.acceptance_rate), f"bold {ACCEPTED}"),
         bars.bar(now.acceptance_rate, width, ACCEPTED),
         row("tokens/s", bars.speed(now.decode_per_second), bars.speed(total.decode_per_second)),
+        row("dense, estimated", bars.speed(now.dense_per_second), bars.speed(total.dense_per_second), ""),
+        row("speed-up", bars.factor(now.speed_up), bars.factor(total.speed_up)),
         row("tokens/round", bars.speed(now.tokens_per_round), bars.speed(total.tokens_per_round)),
     ]
+
+
+def _why(reason: str, width: int, most: int) -> list[Content]:
+    lines = textwrap.wrap(reason, width, max_lines=most, placeholder=" …")
+    return [Content.assemble((line, DIM)) for line in lines]
 
 
 def _latest(readings: Readings, width: int) -> list[Content]:
@@ -182,6 +196,7 @@ def strip_lines(readings: Readings, width: int) -> list[Content]:
             (f" K {_k(readings)}", DIM),
         ),
         Content.assemble((bars.speed(now.decode_per_second), "bold"), (" tokens/s" if roomy else " tok/s", DIM)),
+        Content.assemble((bars.factor(now.speed_up), "bold"), (" of dense" if roomy else "", DIM)),
         Content.assemble((bars.speed(now.tokens_per_round), "bold"), (" tokens/round" if roomy else " /round", DIM)),
     ]
     second = [
@@ -207,7 +222,9 @@ def _label(text: str) -> Content:
 
 
 def _k(readings: Readings) -> str:
-    return bars.NOTHING if readings.k is None else str(readings.k)
+    if readings.k is not None:
+        return str(readings.k)
+    return f"auto {readings.now.draft_max}" if readings.now.rounds else "auto"
 
 
 def _sum(target: int | None, draft: int | None) -> int | None:

@@ -74,6 +74,8 @@ class Request:
 
     messages: Sequence[Message]
     settings: Settings
+    current: Callable[[], Settings]
+    """The settings in force now."""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -85,6 +87,7 @@ class Decoder:
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._reports: deque[Report] = deque()
         self._current: Request | None = None
+        self._settings: Settings | None = None
         self._closing = threading.Event()
         # A daemon, so that a load that hangs in native code cannot keep the process alive.
         self._thread = threading.Thread(target=self._run, name="decode", daemon=True)
@@ -94,8 +97,13 @@ class Decoder:
 
     def submit(self, messages: Sequence[Message], settings: Settings) -> None:
         """Ask for a reply; the previous one must have ended."""
-        self._current = Request(messages, settings)
+        self._settings = settings
+        self._current = Request(messages, settings, lambda: self._settings or settings)
         self._requests.put(self._current)
+
+    def change(self, settings: Settings) -> None:
+        """Let the reply that streams go on with these settings, from its next round on."""
+        self._settings = settings
 
     def cancel(self) -> None:
         """Stop the reply within one round. ``Ended`` still comes."""
@@ -136,7 +144,7 @@ class Decoder:
     def _answer(self, session: Session, request: Request) -> Ended:
         cancelled, error = False, None
         try:
-            events = session.reply(request.messages, request.settings)
+            events = session.reply(request.messages, request.settings, current=request.current)
             for event in events:
                 self._reports.append(Streamed(event))
                 if request.cancelled.is_set() and not isinstance(event, Finish):

@@ -60,7 +60,7 @@ async def test_a_prompt_is_answered_and_measured(size: tuple[int, int]) -> None:
         assert [(m.role, m.content) for m in session.requests[0][0]] == [("user", "Hi")]
         assert app.query_one(ReplyView).markdown.source == session.text
         shown = screen_text(app)
-        for words in ("Hi", "Plain words come.", "print(1)", "K 3", "1.00", "tokens/s"):
+        for words in ("Hi", "Plain words come.", "print(1)", "K auto", "1.00", "tok"):
             assert words in shown, words
         assert app.query_one(Panel).display is (size[0] >= 100)
         assert app.query_one(Strip).display is (size[0] < 100)
@@ -72,7 +72,7 @@ async def test_no_line_is_cut_at_any_width(size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await ready(pilot)
         shown = screen_text(app)
-        for words in ("F1 help", "^P", "localspec", "K 3", "acc", "Ask something"):
+        for words in ("F1 help", "^P", "localspec", "K auto", "acc", "Ask something"):
             assert words in shown, words
         await pilot.press("f1")
         await pilot.pause()
@@ -364,7 +364,7 @@ async def test_settings_change_from_the_next_reply_on() -> None:
         ("/temp -1", "--temp"),
         ("/seed x", "--seed"),
         ("/verify magic", "greedy, gumbel"),
-        ("/draft sideways", "/draft on or /draft off"),
+        ("/draft sideways", "/draft lookup or /draft off"),
         ("/save", "where to"),
         ("/save /nowhere/at/all.md", "not saved"),
         ("/nonsense", "no command /nonsense"),
@@ -384,11 +384,38 @@ async def test_a_bad_command_is_a_sentence(line: str, sentence: str) -> None:
         assert app.settings == before
 
 
+async def test_settings_changed_in_mid_reply_act_on_its_next_round() -> None:
+    session = ScriptedSession(text="word " * 20, hold_after=2)
+    app = open_app(session)
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "Hi")
+        await until(pilot, lambda: app.query_one(Panel).readings.now.rounds == 2)
+        await ask(pilot, "/draft off")
+        assert "draft is none from the next round on." in chat_text(app)
+        session.go.set()
+        await ready(pilot)
+        assert app.query_one(Panel).readings.now.drafted == 6
+        assert app.query_one(ReplyView).markdown.source.split() == ["word"] * 20
+
+
+async def test_the_panel_says_why_k_is_what_it_is() -> None:
+    app = open_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "Hi")
+        await ready(pilot)
+        await pilot.pause(0.1)
+        shown = screen_text(app)
+        for words in ("draft costs 0.25 of a target", "dense, estimated", "speed-up", "K auto 3"):
+            assert words in shown, words
+
+
 async def test_draft_on_without_a_draft_model_is_a_sentence() -> None:
     app = open_app(ScriptedSession(draft=None))
     async with app.run_test() as pilot:
         await ready(pilot)
-        await ask(pilot, "/draft on")
+        await ask(pilot, "/draft model")
         assert "No draft model is loaded" in chat_text(app)
 
 

@@ -15,10 +15,10 @@ async def _draft_max(app: LocalspecApp, argument: str) -> None:
 
 
 async def _draft(app: LocalspecApp, argument: str) -> None:
-    drafters = {"on": "draft-model", "off": "none"}
+    drafters = {"auto": "auto", "model": "draft-model", "lookup": "lookup", "off": "none"}
     if argument not in drafters:
-        app.complain("Say /draft on or /draft off.")
-    elif argument == "on" and not app.has_draft:
+        app.complain("Say /draft auto, /draft model, /draft lookup or /draft off.")
+    elif argument == "model" and not app.has_draft:
         app.complain("No draft model is loaded: start localspec with a pair, for example with --model-draft.")
     else:
         app.change(draft=drafters[argument])
@@ -41,8 +41,8 @@ async def _system(app: LocalspecApp, argument: str) -> None:
 
 
 COMMANDS = (
-    Command("draft-max", "N", "K, the most tokens drafted in a round", _draft_max),
-    Command("draft", "on|off", "speculate or decode densely", _draft),
+    Command("draft-max", "N|auto", "K, the most tokens drafted in a round", _draft_max),
+    Command("draft", "auto|model|lookup|off", "where drafts come from", _draft),
     Command("temp", "T", "temperature, 0 is greedy", _temp),
     Command("seed", "N", "seed of the next replies, or random", _seed),
     Command("verify", "MODE", "auto, greedy, gumbel, rejection or block", _verify),
