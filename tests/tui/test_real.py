@@ -144,7 +144,7 @@ async def test_a_conversation_too_long_for_the_context_is_a_sentence(real_app: C
         await ask(pilot, "word " * 3000)
         await ready(pilot)
         assert "context holds 512" in chat_text(app)
-        app._composer.put("")
+        app.composer.put("")
         await ask(pilot, PROMPT)
         await ready(pilot)
         assert app.query(ReplyView).last().turn.reply

@@ -19,9 +19,9 @@ async def _new(app: LocalspecApp, argument: str) -> None:
 
 async def _resume(app: LocalspecApp, argument: str) -> None:
     if argument:
-        await app.resume(argument)
+        await app.conversations.resume(argument)
     else:
-        await app.action_sessions()
+        await app.conversations.pick()
 
 
 async def _help(app: LocalspecApp, argument: str) -> None:
@@ -34,7 +34,7 @@ async def _save(app: LocalspecApp, argument: str) -> None:
         return
     path = Path(argument).expanduser()
     try:
-        text = app.export()
+        text = app.conversations.export()
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
