@@ -1,5 +1,8 @@
 """Conversations on disk: one SQLite file that several processes may use at once.
 
+A conversation is a tree of messages. A prompt that is edited and a reply that is made again get a version beside the
+earlier one, which stays; the path from the first message to the conversation's *head* is what is shown and goes on.
+
 The user's message and an empty reply are committed before a reply starts, and the partial text is flushed while it
 streams, so that a killed process or a crash of the native library loses at most the last flush interval. A reply that
 was streaming when its process died is marked ``interrupted`` the next time any process opens the file.
@@ -15,136 +18,37 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
 from localspec.errors import StoreError
+from localspec.migrations import MIGRATIONS, migrate
+from localspec.stored import State, StoredConversation, StoredMessage, StoredTurn, Summary
+
+__all__ = ["MIGRATIONS", "State", "Store", "StoredConversation", "StoredMessage", "StoredTurn", "Summary", "title_of"]
 
 BUSY_TIMEOUT_S = 5.0
 TITLE_LENGTH = 60
 
-# One script for each schema version; a file at version n has had the first n applied.
-MIGRATIONS = (
-    """
-    CREATE TABLE conversations (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        title TEXT NOT NULL,
-        created REAL NOT NULL,
-        updated REAL NOT NULL,
-        pair TEXT NOT NULL
-    );
-    CREATE INDEX conversations_by_update ON conversations (updated);
-    CREATE TABLE messages (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        conversation INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-        role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
-        content TEXT NOT NULL,
-        created REAL NOT NULL,
-        pair TEXT NOT NULL,
-        settings TEXT NOT NULL,
-        figures TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('streaming', 'complete', 'cancelled', 'interrupted')),
-        owner TEXT
-    );
-    CREATE INDEX messages_by_conversation ON messages (conversation, id);
-    CREATE INDEX messages_streaming ON messages (state) WHERE state = 'streaming';
-    CREATE VIRTUAL TABLE message_index USING fts5 (content, tokenize = "unicode61 remove_diacritics 2");
-    CREATE TRIGGER message_added AFTER INSERT ON messages WHEN new.state <> 'streaming' BEGIN
-        INSERT INTO message_index (rowid, content) VALUES (new.id, new.content);
-    END;
-    CREATE TRIGGER message_changed AFTER UPDATE OF content, state ON messages WHEN new.state <> 'streaming' BEGIN
-        DELETE FROM message_index WHERE rowid = old.id;
-        INSERT INTO message_index (rowid, content) VALUES (new.id, new.content);
-    END;
-    CREATE TRIGGER message_deleted AFTER DELETE ON messages BEGIN
-        DELETE FROM message_index WHERE rowid = old.id;
-    END;
-    """,
-)
-
-
-class State(StrEnum):
-    """How far a message got."""
-
-    STREAMING = "streaming"
-    COMPLETE = "complete"
-    CANCELLED = "cancelled"
-    """The user stopped the reply; its text is what was shown until then."""
-    INTERRUPTED = "interrupted"
-    """The reply failed or its process died; its text is what had been flushed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A conversation as a list shows it."""
-
-    id: int
-    title: str
-    created: float
-    """Unix seconds."""
-    updated: float
-    """Unix seconds of the last turn."""
-    pair: str
-    """Names of target and draft of the last turn."""
-    messages: int
-    excerpt: str = ""
-    """Where a search found it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """One message of a conversation."""
-
-    id: int
-    role: str
-    content: str
-    created: float
-    pair: str
-    settings: Mapping[str, Any]
-    figures: Mapping[str, Any]
-    state: State
-
-
-@dataclass(frozen=True, slots=True)
-class StoredConversation:
-    """A conversation with all of its messages, oldest first."""
-
-    id: int
-    title: str
-    created: float
-    updated: float
-    pair: str
-    messages: tuple[StoredMessage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
-    """Row ids of a turn whose reply is about to start."""
-
-    conversation: int
-    prompt: int
-    reply: int
-
 
 class Store:
-    """The conversations in one SQLite file.
+    """The conversations in one SQLite file; without a path in memory, until it is closed.
 
     Use it from one thread. Every method raises ``StoreError`` when the file cannot be read or written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         with self._errors():
-            _create_private(path)
+            if path is not None:
+                _create_private(path)
             # Autocommit mode: transactions are begun by hand, as writers, so that they queue instead of deadlocking.
-            self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            self._db = sqlite3.connect(path or ":memory:", timeout=BUSY_TIMEOUT_S, isolation_level=None)
         try:
             with self._errors():
                 _use_wal(self._db)
@@ -166,32 +70,51 @@ class Store:
         self.close()
 
     def begin_turn(
-        self, conversation: int | None, prompt: str, *, pair: str, settings: Mapping[str, Any] | None = None
+        self,
+        conversation: int | None,
+        prompt: str,
+        *,
+        pair: str,
+        settings: Mapping[str, Any] | None = None,
+        instead_of: int | None = None,
     ) -> StoredTurn:
-        """Commit a user's message and an empty reply to it; ``conversation`` None starts a new one."""
-        now = time.time()
+        """Commit a user's message and an empty reply to it.
+
+        ``conversation`` None starts a new one. The message follows the head, or stands beside the user's message
+        ``instead_of`` as another version of it.
+        """
         prompt = _storable(prompt)
         with self._errors(), self._transaction() as db:
             if conversation is None:
+                now = time.time()
                 conversation = _insert(
                     db,
                     "INSERT INTO conversations (title, created, updated, pair) VALUES (?, ?, ?, ?)",
                     (title_of(prompt), now, now, pair),
                 )
-            elif not db.execute(
-                "UPDATE conversations SET updated = ?, pair = ? WHERE id = ?", (now, pair, conversation)
-            ).rowcount:
+            if instead_of is None:
+                query, key = "SELECT head FROM conversations WHERE id = ?", conversation
+            else:
+                query, key = "SELECT parent FROM messages WHERE id = ?", instead_of
+            found = db.execute(query, (key,)).fetchone()
+            if found is None:
                 raise self._missing(conversation)
-            add = (
-                "INSERT INTO messages (conversation, role, content, created, pair, settings, figures, state, owner) "
-                "VALUES (?, ?, ?, ?, ?, ?, '{}', ?, ?)"
-            )
-            as_json = json.dumps(settings or {}, default=str)
-            asked = _insert(db, add, (conversation, "user", prompt, now, pair, as_json, State.COMPLETE, None))
-            reply = _insert(
-                db, add, (conversation, "assistant", "", now, pair, as_json, State.STREAMING, _this_process())
-            )
+            as_json = _json(settings)
+            asked = self._add(conversation, found[0], "user", prompt, pair, as_json)
+            reply = self._add(conversation, asked, "assistant", "", pair, as_json)
+            self._go_on(conversation, reply, pair, as_json)
         return StoredTurn(conversation, asked, reply)
+
+    def begin_reply(self, prompt: int, *, pair: str, settings: Mapping[str, Any] | None = None) -> StoredTurn:
+        """Commit another empty reply to the user's message ``prompt``; earlier replies stay."""
+        with self._errors(), self._transaction() as db:
+            found = db.execute("SELECT conversation FROM messages WHERE id = ?", (prompt,)).fetchone()
+            if found is None:
+                raise _no_message()
+            as_json = _json(settings)
+            reply = self._add(found[0], prompt, "assistant", "", pair, as_json)
+            self._go_on(found[0], reply, pair, as_json)
+        return StoredTurn(found[0], prompt, reply)
 
     def flush(self, reply: int, text: str) -> None:
         """Save the reply's text so far."""
@@ -200,7 +123,7 @@ class Store:
 
     def finish(self, reply: int, text: str, state: State, figures: Mapping[str, Any] | None = None) -> None:
         """Save the whole reply with how it ended and its figures."""
-        as_json = json.dumps(figures or {}, default=str)
+        as_json = _json(figures)
         with self._errors(), self._transaction() as db:
             db.execute(
                 "UPDATE messages SET content = ?, state = ?, figures = ?, owner = NULL WHERE id = ?",
@@ -210,6 +133,55 @@ class Store:
                 "UPDATE conversations SET updated = ? WHERE id = (SELECT conversation FROM messages WHERE id = ?)",
                 (time.time(), reply),
             )
+
+    def switch(self, message: int) -> None:
+        """Make the newest path through a message the one that is shown and goes on."""
+        with self._errors(), self._transaction() as db:
+            (head,) = db.execute(
+                "WITH RECURSIVE below (id) AS (SELECT id FROM messages WHERE id = ? UNION ALL "
+                "SELECT messages.id FROM messages JOIN below ON messages.parent = below.id) SELECT max(id) FROM below",
+                (message,),
+            ).fetchone()
+            if head is None:
+                raise _no_message()
+            db.execute(
+                "UPDATE conversations SET head = ?1 WHERE id = (SELECT conversation FROM messages WHERE id = ?1)",
+                (head,),
+            )
+
+    def branch(self, message: int) -> int:
+        """A new conversation with copies of the messages up to this one. Returns its id."""
+        with self._errors(), self._transaction() as db:
+            path = db.execute(_PATH, (message,)).fetchall()
+            if not path:
+                raise _no_message()
+            now = time.time()
+            conversation = _insert(
+                db,
+                "INSERT INTO conversations (title, created, updated, pair, settings) "
+                "SELECT title, ?, ?, pair, settings FROM conversations "
+                "WHERE id = (SELECT conversation FROM messages WHERE id = ?)",
+                (now, now, message),
+            )
+            copy = None
+            for (original,) in path:
+                copy = _insert(
+                    db,
+                    "INSERT INTO messages "
+                    "(conversation, parent, role, content, created, pair, settings, figures, state) "
+                    "SELECT ?, ?, role, content, created, pair, settings, figures, state FROM messages WHERE id = ?",
+                    (conversation, copy, original),
+                )
+            db.execute("UPDATE conversations SET head = ? WHERE id = ?", (copy, conversation))
+        return conversation
+
+    def configure(self, conversation: int, settings: Mapping[str, Any]) -> None:
+        """Save the settings with which a conversation goes on."""
+        self._set(conversation, "settings", _json(settings))
+
+    def rename(self, conversation: int, title: str) -> None:
+        """Give a conversation another title; that of a blank one is ``Untitled``."""
+        self._set(conversation, "title", title_of(_storable(title)))
 
     def delete(self, conversation: int) -> None:
         """Remove a conversation and its messages."""
@@ -234,19 +206,19 @@ class Store:
         with self._errors():
             # More rows than wanted, because several messages of one conversation may match.
             hits = self._db.execute(
-                "SELECT conversation, snippet(message_index, 0, '', '', '…', 12) FROM message_index "
+                "SELECT conversation, messages.id, snippet(message_index, 0, '', '', '…', 12) FROM message_index "
                 "JOIN messages ON messages.id = message_index.rowid "
                 "WHERE message_index MATCH ? ORDER BY rank LIMIT ?",
                 (" ".join(f'"{word}"*' for word in words), limit * 20),
             ).fetchall()
-            excerpts: dict[int, str] = {}
-            for conversation, excerpt in hits:
-                excerpts.setdefault(conversation, " ".join(excerpt.split()))
+            best: dict[int, tuple[int, str]] = {}
+            for conversation, message, excerpt in hits:
+                best.setdefault(conversation, (message, " ".join(excerpt.split())))
             found = []
-            for conversation, excerpt in list(excerpts.items())[:limit]:
+            for conversation, (message, excerpt) in list(best.items())[:limit]:
                 row = self._db.execute(_SUMMARY + "WHERE id = ?", (conversation,)).fetchone()
                 if row is not None:
-                    found.append(replace(Summary(*row), excerpt=excerpt))
+                    found.append(replace(Summary(*row), excerpt=excerpt, hit=message))
             return found
 
     def latest(self) -> int | None:
@@ -266,21 +238,24 @@ class Store:
         return int(which)
 
     def load(self, conversation: int) -> StoredConversation:
-        """A conversation with its messages."""
+        """A conversation with the messages on the path to its head."""
         with self._errors():
-            head = self._db.execute(
-                "SELECT id, title, created, updated, pair FROM conversations WHERE id = ?", (conversation,)
-            ).fetchone()
-            if head is None:
-                raise self._missing(conversation)
-            rows = self._db.execute(
-                "SELECT id, role, content, created, pair, settings, figures, state FROM messages "
-                "WHERE conversation = ? ORDER BY id",
+            found = self._db.execute(
+                "SELECT id, title, created, updated, pair, settings, head FROM conversations WHERE id = ?",
                 (conversation,),
+            ).fetchone()
+            if found is None:
+                raise self._missing(conversation)
+            number, title, created, updated, pair, settings, head = found
+            versions: dict[int | None, list[int]] = {}
+            family = self._db.execute(
+                "SELECT id, parent FROM messages WHERE conversation = ? ORDER BY id", (conversation,)
             )
-            messages = tuple(_message(*row) for row in rows)
-        number, title, created, updated, pair = head
-        return StoredConversation(number, title, created, updated, pair, messages)
+            for message, parent in family:
+                versions.setdefault(parent, []).append(message)
+            path = self._db.execute(_PATH, (head,)).fetchall()
+            messages = tuple(self._message(message, versions) for (message,) in path)
+        return StoredConversation(number, title, created, updated, pair, _mapping(settings), messages)
 
     def prompts(self, limit: int = 500) -> list[str]:
         """The user's messages of all conversations, oldest first, without repeats."""
@@ -291,17 +266,45 @@ class Store:
             ).fetchall()
         return [content for (content,) in reversed(rows)]
 
-    def export_markdown(self, conversation: int) -> str:
-        """The conversation as a Markdown document."""
-        stored = self.load(conversation)
-        started = datetime.fromtimestamp(stored.created).strftime("%Y-%m-%d %H:%M")
-        parts = [f"# {stored.title}", f"*{started}, {stored.pair}*"]
-        for message in stored.messages:
-            heading = {"user": "You", "assistant": "Assistant", "system": "System"}[message.role]
-            if message.state not in (State.COMPLETE, State.STREAMING):
-                heading += f" ({message.state})"
-            parts += [f"## {heading}", message.content.strip() or "*(no text)*"]
-        return "\n\n".join(parts) + "\n"
+    def _add(self, conversation: int, parent: int | None, role: str, content: str, pair: str, settings: str) -> int:
+        """Insert a message; that of the assistant is one which this process streams."""
+        state, owner = (State.COMPLETE, None) if role == "user" else (State.STREAMING, _this_process())
+        return _insert(
+            self._db,
+            "INSERT INTO messages "
+            "(conversation, parent, role, content, created, pair, settings, figures, state, owner) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, '{}', ?, ?)",
+            (conversation, parent, role, content, time.time(), pair, settings, state, owner),
+        )
+
+    def _go_on(self, conversation: int, head: int, pair: str, settings: str) -> None:
+        self._db.execute(
+            "UPDATE conversations SET head = ?, updated = ?, pair = ?, settings = ? WHERE id = ?",
+            (head, time.time(), pair, settings, conversation),
+        )
+
+    def _set(self, conversation: int, column: str, value: str) -> None:
+        with self._errors(), self._transaction() as db:
+            if not db.execute(f"UPDATE conversations SET {column} = ? WHERE id = ?", (value, conversation)).rowcount:
+                raise self._missing(conversation)
+
+    def _message(self, number: int, family: Mapping[int | None, Sequence[int]]) -> StoredMessage:
+        """A message; ``family`` lists the messages below each parent."""
+        parent, role, content, created, pair, settings, figures, state = self._db.execute(
+            "SELECT parent, role, content, created, pair, settings, figures, state FROM messages WHERE id = ?",
+            (number,),
+        ).fetchone()
+        return StoredMessage(
+            number,
+            role,
+            content,
+            created,
+            pair,
+            _mapping(settings),
+            _mapping(figures),
+            State(state),
+            tuple(family[parent]),
+        )
 
     def _migrate(self) -> None:
         with self._transaction() as db:
@@ -311,11 +314,7 @@ class Store:
                     f"The conversations in {self.path} were written by a newer localspec (format {version}, this one "
                     f"knows {len(MIGRATIONS)}): update localspec, or move the file away to start afresh."
                 )
-            for script in MIGRATIONS[version:]:
-                for statement in _statements(script):
-                    db.execute(statement)
-            if version < len(MIGRATIONS):
-                db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+            migrate(db, version)
 
     def _mark_interrupted(self) -> None:
         streaming = self._db.execute("SELECT id, owner FROM messages WHERE state = 'streaming'").fetchall()
@@ -351,6 +350,12 @@ class Store:
         return StoreError(f"There is no conversation {conversation}: it may have been deleted; pick another one.")
 
 
+# The messages from the first one to the one that is given.
+_PATH = (
+    "WITH RECURSIVE path (id, parent, height) AS (SELECT id, parent, 0 FROM messages WHERE id = ? UNION ALL "
+    "SELECT messages.id, messages.parent, height + 1 FROM messages JOIN path ON messages.id = path.parent) "
+    "SELECT id FROM path ORDER BY height DESC"
+)
 _SUMMARY = (
     "SELECT id, title, created, updated, pair, "
     "(SELECT count(*) FROM messages WHERE messages.conversation = conversations.id) FROM conversations "
@@ -383,16 +388,6 @@ def _use_wal(db: sqlite3.Connection) -> None:
             time.sleep(0.02)
 
 
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one: ``executescript`` would commit the transaction around them."""
-    statement = ""
-    for line in script.splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
 def _insert(db: sqlite3.Connection, statement: str, values: tuple[object, ...]) -> int:
     row = db.execute(statement, values).lastrowid
     assert row is not None
@@ -417,10 +412,12 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _message(
-    number: int, role: str, content: str, created: float, pair: str, settings: str, figures: str, state: str
-) -> StoredMessage:
-    return StoredMessage(number, role, content, created, pair, _mapping(settings), _mapping(figures), State(state))
+def _no_message() -> StoreError:
+    return StoreError("That message is not on disk: it may have been deleted; pick another one.")
+
+
+def _json(values: Mapping[str, Any] | None) -> str:
+    return json.dumps(values or {}, default=str)
 
 
 def _mapping(text: str) -> Mapping[str, Any]:
@@ -431,7 +428,7 @@ def _mapping(text: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _sentence(path: Path, error: Exception) -> str:
+def _sentence(path: Path | None, error: Exception) -> str:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return f"The conversations file {path} is damaged: move it away to start afresh; nothing was changed in it."

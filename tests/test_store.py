@@ -27,6 +27,10 @@ def turn(store: Store, prompt: str, reply: str, conversation: int | None = None)
     return begun.conversation
 
 
+def contents(store: Store, conversation: int) -> list[str]:
+    return [message.content for message in store.load(conversation).messages]
+
+
 def in_another_process(code: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
@@ -187,16 +191,134 @@ def test_prompts_come_back_oldest_first_without_repeats(path: Path) -> None:
         assert store.prompts(limit=2) == ["one", "three"]
 
 
-def test_the_export_is_markdown_with_a_note_on_replies_cut_short(path: Path) -> None:
+def test_an_edited_prompt_stands_beside_the_earlier_one_and_is_shown(path: Path) -> None:
     with Store(path) as store:
-        conversation = turn(store, "Say **hi**", "Hi.")
-        begun = store.begin_turn(conversation, "More", pair="big + small")
-        store.finish(begun.reply, "Well, I", State.CANCELLED)
-        text = store.export_markdown(conversation)
-    assert text.startswith("# Say **hi**\n\n*")
-    assert text.endswith(
-        "## You\n\nSay **hi**\n\n## Assistant\n\nHi.\n\n## You\n\nMore\n\n## Assistant (cancelled)\n\nWell, I\n"
-    )
+        conversation = turn(store, "one", "1")
+        turn(store, "two", "2", conversation)
+        second = store.load(conversation).messages[2]
+        begun = store.begin_turn(conversation, "deux", pair="p", instead_of=second.id)
+        store.finish(begun.reply, "II", State.COMPLETE)
+        assert contents(store, conversation) == ["one", "1", "deux", "II"]
+        assert store.load(conversation).messages[2].versions == (second.id, begun.prompt)
+        turn(store, "three", "3", conversation)
+        assert contents(store, conversation) == ["one", "1", "deux", "II", "three", "3"]
+        store.switch(second.id)
+        assert contents(store, conversation) == ["one", "1", "two", "2"]
+        store.switch(begun.prompt)
+        assert contents(store, conversation) == ["one", "1", "deux", "II", "three", "3"]
+        assert [hit.id for hit in store.search("two")] == [conversation], "what is not shown is found all the same"
+
+
+def test_the_first_prompt_can_be_edited_too(path: Path) -> None:
+    with Store(path) as store:
+        conversation = turn(store, "one", "1")
+        first = store.load(conversation).messages[0].id
+        store.begin_turn(conversation, "uno", pair="p", instead_of=first)
+        assert contents(store, conversation) == ["uno", ""]
+        assert len(store.load(conversation).messages[0].versions) == 2
+
+
+def test_another_reply_to_a_prompt_keeps_the_earlier_ones(path: Path) -> None:
+    with Store(path) as store:
+        conversation = turn(store, "one", "1")
+        asked, first = store.load(conversation).messages
+        for text in ("I", "eins"):
+            again = store.begin_reply(asked.id, pair="p", settings={"temp": 0})
+            store.finish(again.reply, text, State.COMPLETE)
+        stored = store.load(conversation)
+        assert [message.content for message in stored.messages] == ["one", "eins"]
+        assert stored.messages[1].versions[0] == first.id
+        assert len(stored.messages[1].versions) == 3
+        assert stored.settings == {"temp": 0}
+        store.switch(first.id)
+        assert contents(store, conversation) == ["one", "1"]
+
+
+def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(path: Path) -> None:
+    with Store(path) as store:
+        conversation = turn(store, "one", "1")
+        turn(store, "two", "2", conversation)
+        branch = store.branch(store.load(conversation).messages[1].id)
+        assert contents(store, branch) == ["one", "1"]
+        assert store.load(branch).messages[1].figures == {"acceptance_rate": 0.5}
+        assert store.load(branch).settings == {"temp": 0.8}
+        turn(store, "else", "E", branch)
+        assert contents(store, branch) == ["one", "1", "else", "E"]
+        assert contents(store, conversation) == ["one", "1", "two", "2"]
+        store.delete(conversation)
+        assert contents(store, branch) == ["one", "1", "else", "E"]
+
+
+@pytest.mark.parametrize("act", ["begin_reply", "switch", "branch"])
+def test_a_message_that_is_not_there_is_a_sentence(path: Path, act: str) -> None:
+    with Store(path) as store, pytest.raises(StoreError, match="not on disk"):
+        getattr(store, act)(99, **({"pair": "p"} if act == "begin_reply" else {}))
+
+
+def test_settings_and_title_are_saved_with_the_conversation(path: Path) -> None:
+    with Store(path) as store:
+        conversation = turn(store, "one", "1")
+        store.configure(conversation, {"temp": 0, "system": "Be brief."})
+        store.rename(conversation, "Numbers\nand more")
+        stored = store.load(conversation)
+        assert (stored.settings, stored.title) == ({"temp": 0, "system": "Be brief."}, "Numbers")
+        for act in (lambda: store.configure(99, {}), lambda: store.rename(99, "x")):
+            with pytest.raises(StoreError, match="no conversation 99"):
+                act()
+
+
+def test_a_search_says_in_which_message_it_found_the_words(path: Path) -> None:
+    with Store(path) as store:
+        conversation = turn(store, "Which birds sing?", "Robins.")
+        turn(store, "And at night?", "The nightingale.", conversation)
+        assert store.search("nightingale")[0].hit == store.load(conversation).messages[3].id
+        assert store.conversations()[0].hit is None
+
+
+def test_a_file_of_the_first_format_opens_with_everything_in_place(path: Path) -> None:
+    path.parent.mkdir()
+    db = sqlite3.connect(path)
+    db.executescript(MIGRATIONS[0])
+    db.execute("PRAGMA user_version = 1")
+    for number in (1, 2):
+        db.execute("INSERT INTO conversations VALUES (?, ?, 1, ?, 'p')", (number, f"title {number}", number))
+    rows = [(1, "user", "one"), (2, "user", "un"), (1, "assistant", "1"), (2, "assistant", "I"), (1, "user", "two"),
+            (1, "assistant", "2")]  # fmt: skip
+    for conversation, role, text in rows:
+        db.execute(
+            "INSERT INTO messages (conversation, role, content, created, pair, settings, figures, state) "
+            "VALUES (?, ?, ?, 1, 'p', ?, '{}', 'complete')",
+            (conversation, role, text, f'{{"temp": {len(text)}}}'),
+        )
+    db.commit()
+    db.close()
+    for _ in range(2):
+        with Store(path) as store:
+            assert contents(store, 1) == ["one", "1", "two", "2"]
+            assert contents(store, 2) == ["un", "I"]
+            assert [message.versions for message in store.load(2).messages] == [(2,), (4,)]
+            assert store.load(1).settings == {"temp": 1}
+            assert [hit.id for hit in store.search("two")] == [1]
+    with Store(path) as store:
+        turn(store, "three", "3", 1)
+        assert contents(store, 1) == ["one", "1", "two", "2", "three", "3"]
+
+
+def test_a_very_long_conversation_can_be_loaded_and_deleted(path: Path) -> None:
+    with Store(path) as store:
+        conversation = turn(store, "0", "0")
+        for index in range(1, 800):
+            turn(store, str(index), "-", conversation)
+        assert len(store.load(conversation).messages) == 1600
+        store.delete(conversation)
+        assert store.conversations() == []
+
+
+def test_without_a_path_nothing_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Store(None) as store:
+        assert contents(store, turn(store, "one", "1")) == ["one", "1"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_text_that_utf8_cannot_hold_is_saved_all_the_same(path: Path) -> None:

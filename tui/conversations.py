@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localspec.errors import StoreError
+from localspec.export import export
 from localspec.store import Store
 
 from .chat import Kind
@@ -61,11 +62,13 @@ class Conversations:
         if self.open.system:
             self._app.settings = self._app.settings.changed(system=self.open.system)
 
-    def export(self) -> str:
-        """The conversation as Markdown."""
+    def save(self, path: Path) -> None:
+        """Write the conversation to a new file, as the suffix asks; raises OSError and StoreError."""
         if self.store is None or self.open.id is None:
             raise StoreError("nothing of it is on disk yet.")
-        return self.store.export_markdown(self.open.id)
+        text = export(self.store.load(self.open.id), path)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
 
     async def pick(self) -> None:
         """Let the user pick a past conversation, or delete some."""

@@ -34,9 +34,7 @@ async def _save(app: LocalspecApp, argument: str) -> None:
         return
     path = Path(argument).expanduser()
     try:
-        text = app.conversations.export()
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        app.conversations.save(path)
     except FileExistsError:
         app.complain(f"{path} exists already: choose another name.")
     except (OSError, StoreError) as problem:
@@ -53,6 +51,6 @@ COMMANDS = (
     Command("new", "", "start a new conversation", _new),
     Command("resume", "", "pick a past conversation", _resume),
     Command("help", "", "keys, commands and words", _help),
-    Command("save", "FILE", "export the conversation as Markdown", _save),
+    Command("save", "FILE", "export as Markdown, or as JSON to a .json file", _save),
     Command("quit", "", "leave; everything is saved", _quit),
 )

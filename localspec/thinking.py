@@ -1,0 +1,41 @@
+"""The thought that a reasoning model writes before its answer, between ``<think>`` and ``</think>``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OPEN, CLOSE = "<think>", "</think>"
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A reply taken apart."""
+
+    thought: str
+    """Empty where the model did not think."""
+    answer: str
+    over: bool = True
+    """False while the thought, or the tag that begins it, is not complete."""
+
+
+def split(reply: str) -> Thinking:
+    """Take the thought at the beginning of a reply off its answer; the reply may still grow.
+
+    Some chat templates open the thought themselves, so that the reply begins inside it: a closing tag at the beginning
+    of a line then ends a thought that nothing opened.
+    """
+    text = reply.lstrip()
+    if text.startswith(OPEN):
+        thought, closed, answer = text[len(OPEN) :].partition(CLOSE)
+        return Thinking(thought.strip(), answer.lstrip(), bool(closed))
+    if text and OPEN.startswith(text):
+        return Thinking("", "", over=False)
+    thought, closed, answer = reply.partition("\n" + CLOSE)
+    if closed and OPEN not in thought:
+        return Thinking(thought.strip(), answer.lstrip())
+    return Thinking("", reply)
+
+
+def without_thought(reply: str) -> str:
+    """The answer alone: what chat templates of reasoning models expect of earlier turns."""
+    return split(reply).answer
