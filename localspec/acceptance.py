@@ -18,6 +18,8 @@ PRIOR = 3.0
 SHIFT_RATE, SHIFT_DECAY = 0.12, 0.98
 LEVEL_RATE = 0.06
 FREQUENCY_DECAY = 0.98
+CAUTION = 0.7
+"""Standard errors."""
 
 
 class Acceptance:
@@ -39,6 +41,11 @@ class Acceptance:
     def probability(self, feature: int) -> float:
         """That a token with this feature is accepted, given that all before it in its round are."""
         return _moved(self._kept[feature] / self._tried[feature], self._shift)
+
+    def cautious(self, feature: int) -> float:
+        """The same less most of a standard error, for where it costs nothing to wait until more is known."""
+        p = self.probability(feature)
+        return max(0.0, p - CAUTION * math.sqrt(p * (1.0 - p) / self._tried[feature]))
 
     def learn(self, feature: int, accepted: bool) -> None:
         """What became of a token whose predecessors in the round were all accepted."""

@@ -23,8 +23,8 @@ MOST = 24
 """The most draft tokens that are considered for a round."""
 AHEAD = 8
 """Tokens that the draft model's plan looks ahead."""
-MARGIN = 0.02
-"""Drafting has to promise this share more than dense decoding: both sides of the sum are estimates."""
+MARGIN = 0.1
+"""What drafting costs is taken for this share more than it is estimated: of many estimates the best is flattered."""
 HORIZON = 160
 """Tokens over which it must pay for the draft model to catch up, if the reply has no other limit."""
 PROBE_SHARE = 0.015
@@ -130,7 +130,7 @@ class Controller:
             return Plan(0, 0.0, "no earlier text matches")
         reach, expected, best = 1.0, 0.0, Plan(0, 0.0, "")
         for k in range(1, min(room, MOST) + 1):
-            reach *= self.lookup.probability(match.feature(k - 1))
+            reach *= self.lookup.cautious(match.feature(k - 1))
             expected += reach
             gain = expected - self._price(self.costs.width(k + 1) - 1.0)
             if gain > best.gain:

@@ -15,8 +15,8 @@ from time import perf_counter
 
 from localspec.sequence import LanguageModel
 
-WIDTHS = (2, 4, 3, 5, 8, 6, 12, 16, 32)
-"""Widths of the target's pass that are measured, the most useful first; those between them are interpolated."""
+WIDTHS = (2, 4, 8, 16, 3, 32, 5, 6, 12)
+"""Widths of the target's pass that are measured, the most telling first; those between them are interpolated."""
 MAX_WIDTH = 33
 BATCH = 32
 """Tokens of the pass that tells what it costs the draft model to catch up."""
@@ -26,7 +26,9 @@ REPEATS = 2
 CLIP = 0.5
 """The most that one observation may be off, in nats: a pause of the machine says nothing about ratios."""
 SPEED_RATE, RATIO_RATE = 0.15, 0.02
-"""Shares of a surprise that go to the common speed and to the ratio at hand."""
+"""Shares of a surprise that go to the common speed and to a ratio that is well known."""
+MEASURED, BETWEEN, BEYOND = 12, 4, 0
+"""How many observations a ratio is worth that was measured, lies between two such, or beyond them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Costs:
         curve = curve or FLAT
         self._speed: float | None = math.log(curve.dense_s) if curve.dense_s > 0 else None
         self._width = [0.0, *(math.log(_interpolated(curve.widths, w)) for w in range(1, MAX_WIDTH + 1))]
+        known = dict(curve.widths)
+        self._known = [MEASURED if w in known else BETWEEN if w < max(known) else BEYOND for w in range(MAX_WIDTH + 1)]
         self._step = math.log(curve.draft_step) if curve.draft_step > 0 else 0.0
         self._token = curve.draft_token
 
@@ -77,9 +81,15 @@ class Costs:
 
     def observe_target(self, width: int, seconds: float) -> None:
         """A round's pass over ``width`` tokens took this long, the host's part included."""
-        surprise = self._surprise(seconds, self._width[min(width, MAX_WIDTH)])
+        width = min(width, MAX_WIDTH)
+        known = self._known[width]
+        surprise = self._surprise(seconds, self._width[width], known)
         if width > 1:
-            self._width[min(width, MAX_WIDTH)] += RATIO_RATE * surprise
+            self._width[width] += max(RATIO_RATE, 1.0 / (known + 2.0)) * surprise
+            self._known[width] += 1
+            for wider in range(width + 1, MAX_WIDTH + 1):
+                if self._known[wider] == BEYOND:
+                    self._width[wider] = self._width[width] + math.log(wider / width)
 
     def observe_draft(self, steps: int, behind: int, seconds: float) -> None:
         """The draft model took ``steps`` steps in this time, having been ``behind`` by so many tokens."""
@@ -95,28 +105,26 @@ class Costs:
 
     def curve(self) -> Curve:
         """What is known now, to be kept."""
-        widths = tuple((w, self.width(w)) for w in (1, *sorted(WIDTHS)))
+        widths = tuple((w, self.width(w)) for w in range(1, MAX_WIDTH + 1) if self._known[w] > BETWEEN)
         return Curve(self.dense_s or 0.0, widths, self.step, self._token)
 
-    def _surprise(self, seconds: float, ratio: float) -> float:
-        """How much slower than expected, in nats and clipped; the common speed follows it."""
+    def _surprise(self, seconds: float, ratio: float, known: int) -> float:
+        """How much slower than expected, in nats and clipped; the common speed follows it where the ratio is known."""
         seen = math.log(max(seconds, 1e-7))
         if self._speed is None:
             self._speed = seen - ratio
         surprise = min(max(seen - self._speed - ratio, -CLIP), CLIP)
-        self._speed += SPEED_RATE * surprise
+        self._speed += SPEED_RATE * surprise * known / (known + 2.0)
         return surprise
 
 
 def _interpolated(points: Sequence[tuple[int, float]], w: int) -> float:
-    """Between points linearly, beyond the last along the slope of the last two."""
+    """Between points linearly, beyond the last in proportion: it is better to expect too much."""
     for (left, low), (right, high) in pairwise(points):
         if w <= right:
             return low + (high - low) * (w - left) / (right - left)
-    if len(points) < 2:
-        return points[0][1] * (1 + 0.5 * (w - 1))
-    (left, low), (right, high) = points[-2:]
-    return max(high, high + (high - low) * (w - right) / (right - left))
+    right, high = points[-1]
+    return high * w / right
 
 
 @dataclass
@@ -133,6 +141,7 @@ class _Timer:
         self.model.decode([0] * self.held, 0)
         self.time(1)
         self.times.clear()
+        self.time(1)
 
     def time(self, width: int, rows: int | None = None) -> None:
         began = self.clock()
@@ -156,21 +165,19 @@ def measure(
     A pass over one token comes before each wider one, so that a machine that slows down does not bend the curve. Widths
     that ``BUDGET_S`` leaves no time for are left out.
     """
-    began = clock()
     dense, drafting = _Timer(target, clock), None if draft is None else _Timer(draft, clock)
     for timer in (dense, drafting):
         if timer is not None:
             timer.begin()
+    began = clock()
     ratios: dict[int, list[float]] = {}
     steps: list[float] = []
     for repeat in range(REPEATS):
         for i, width in enumerate(WIDTHS):
+            if clock() - began + dense.of(1) * (width + 1) > BUDGET_S and len(ratios) > 1:
+                continue
             dense.time(1)
             one = dense.times[1][-1]
-            expected = one * width
-            spent = clock() - began
-            if spent + expected > BUDGET_S and len(ratios) > 1:
-                break
             dense.time(width)
             ratios.setdefault(width, []).append(dense.times[width][-1] / one)
             if drafting is not None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from localspec.drafters.lookup import ANCHORS, LONGEST, N_FEATURES, Match, TextIndex
+from localspec.drafters.lookup import ANCHORS, LONGEST, PRIOR, Match, TextIndex
 
 
 def index_of(tokens: list[int] | range) -> TextIndex:
@@ -29,7 +29,7 @@ def longest_match(tokens: list[int]) -> int:
 def test_what_followed_the_same_words_is_found() -> None:
     index = index_of([1, 2, 3, 4, 5, 9, 2, 3, 4])
     match = index.match()
-    assert match == Match(place=4, length=3, contested=False)
+    assert match == Match(place=4, length=3)
     assert index.after(match.place, 3) == [5, 9, 2]
 
 
@@ -82,6 +82,21 @@ def test_following_another_text_leaves_the_index_of_that_text(seed: int) -> None
         assert index._places == fresh._places
 
 
+def test_a_match_is_resumed_after_a_changed_word() -> None:
+    old = list(range(10, 30))
+    # The copy says 99 for 14 and goes on with 15, which stood elsewhere too, with another token after it.
+    index = index_of([1, 15, 77, 2, *old, 10, 11, 12, 13, 99, 15])
+    place = 4 + old.index(16)
+    assert index.match(place) == Match(place, 1, resumed=True)
+    # A word left out or put in moves the place by a few tokens.
+    assert index.match(place + 2) == Match(place, 1, resumed=True)
+    assert index.match() is None
+    assert index.match(len(index.tokens) + 50) is None
+    # A much longer match elsewhere wins.
+    longer = index_of([*old, 50, 51, *old[:12]])
+    assert longer.match(3) == Match(12, 12)
+
+
 def test_a_token_costs_the_same_however_long_the_text() -> None:
     class Counted(list):  # type: ignore[type-arg]
         touched = 0
@@ -108,6 +123,6 @@ def test_every_length_has_its_class_and_accepted_tokens_move_up() -> None:
     for contested in (False, True):
         features = [Match(100, length, contested).feature(0) for length in range(2, 50)]
         assert features == sorted(features)
-        assert all(0 <= feature < N_FEATURES for feature in features)
+        assert all(0 <= feature < len(PRIOR) for feature in features)
     contested = Match(100, 2, contested=True)
     assert contested.feature(1) == Match(100, 3, contested=False).feature(0)

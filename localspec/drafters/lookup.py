@@ -13,10 +13,17 @@ CANDIDATES = 8
 """The most recent places of an n-gram that are compared."""
 LONGEST = 32
 """Matches are compared no further back than this."""
-LENGTHS = (2, 3, 4, 6, 9, 16, 32)
+NEAR = 6
+"""Tokens on both sides of where an earlier match would have gone on that are searched after it broke off."""
+LENGTHS = (1, 2, 3, 4, 6, 9, 16, 32)
 """Lower ends of the classes of match lengths that acceptance is learned for."""
-N_FEATURES = 2 * len(LENGTHS)
-PRIOR = (0.30, 0.40, 0.55, 0.70, 0.85, 0.92, 0.95, 0.20, 0.30, 0.40, 0.50, 0.65, 0.75, 0.80)
+PRIOR = (
+    *(0.15, 0.25, 0.35, 0.45, 0.60, 0.75, 0.82, 0.86),
+    *(0.10, 0.15, 0.25, 0.35, 0.45, 0.60, 0.70, 0.75),
+    *(0.35, 0.50, 0.60, 0.65, 0.75, 0.82, 0.87, 0.90),
+)
+"""Acceptance by class to begin with: of plain, of contested and of resumed matches. Low, because it costs nothing to
+learn better: what a match would have proposed can be held against the text without drafting it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +34,15 @@ class Match:
     """Index of the token that followed there."""
     length: int
     """Tokens that are the same before it, at most ``LONGEST``."""
-    contested: bool
+    contested: bool = False
     """Whether another place with a match as long was followed by another token."""
+    resumed: bool = False
+    """Whether it goes on where an earlier match was broken off by a word that was changed."""
 
     def feature(self, j: int) -> int:
         """Class of the j-th token proposed (0 for the first): each accepted token makes the match longer."""
-        length = self.length + j
-        found = next(i for i in range(len(LENGTHS) - 1, -1, -1) if length >= LENGTHS[i])
-        return found + len(LENGTHS) * (self.contested and j == 0)
+        kind = 2 if self.resumed else 1 if self.contested and j == 0 else 0
+        return kind * len(LENGTHS) + sum(self.length + j >= low for low in LENGTHS) - 1
 
 
 class TextIndex:
@@ -75,14 +83,27 @@ class TextIndex:
                 if not places:
                     del self._places[n][gram]
 
-    def match(self) -> Match | None:
-        """The longest match of the end of the text; of equals what most often followed, and of these the latest."""
+    def match(self, expected: int | None = None) -> Match | None:
+        """The longest match of the end of the text; of equals what most often followed, and of these the latest.
+
+        ``expected`` is the place at which the match of the tokens before would go on. An edit changes a word here and
+        there and copies the rest, so a match near that place is taken even where it is short.
+        """
         end = len(self.tokens)
+        near = None if expected is None else self._near(expected)
         for n in ANCHORS:
             places = self._places[n].get(tuple(self.tokens[end - n :])) if end >= n else None
             if places:
-                return self._best(places[-CANDIDATES:], n)
-        return None
+                best = self._best(places[-CANDIDATES:], n)
+                return near if near is not None and near.length + NEAR >= best.length else best
+        return near
+
+    def _near(self, expected: int) -> Match | None:
+        """The longest match near a place, the nearest of equals."""
+        places = range(max(1, expected - NEAR), min(len(self.tokens), expected + NEAR + 1))
+        best = max(places, key=lambda place: (self._length(place, 0), -abs(place - expected)), default=None)
+        length = 0 if best is None else self._length(best, 0)
+        return Match(best, length, resumed=True) if best is not None and length > 0 else None
 
     def after(self, place: int, k: int) -> list[int]:
         """``k`` tokens from ``place`` on; beyond the end of the text it repeats what it has proposed."""

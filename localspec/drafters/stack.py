@@ -35,6 +35,8 @@ class Stack:
         self._index = TextIndex()
         self._rules: DraftRules | None = None
         self._match: Match | None = None
+        self._expected: int | None = None
+        """Where the latest match would go on in the text."""
         self._plan = NOTHING
         self._by = "none"
         self._behind = 0
@@ -44,7 +46,7 @@ class Stack:
 
     def begin(self, prompt: Sequence[int], rules: DraftRules) -> None:
         self._rules = rules
-        self._first = True
+        self._first, self._expected = True, None
         if "lookup" in rules.kinds:
             self._index.follow(prompt)
         if self._model is not None:
@@ -84,6 +86,9 @@ class Stack:
         controller = self._controller
         if self._match is not None:
             self._learn_lookup(self._match, event)
+            self._expected = self._match.place + len(event.tokens)
+        elif self._expected is not None:
+            self._expected += len(event.tokens)
         if self._by == "draft-model":
             for i, feature in enumerate(self._features[: event.drafted]):
                 if i <= event.accepted:
@@ -104,7 +109,7 @@ class Stack:
     def _find(self, tokens: Sequence[int]) -> Match | None:
         for token in tokens[len(self._index.tokens) :]:
             self._index.append(token)
-        return self._index.match()
+        return self._index.match(self._expected)
 
     def _adaptive(self, tokens: Sequence[int], k: int) -> list[DraftToken]:
         controller, remaining = self._controller, self._drafts().remaining()
