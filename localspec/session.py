@@ -35,6 +35,7 @@ from localspec.probe import probe
 from localspec.sampling import Sampling
 from localspec.sequence import CachedSequence
 from localspec.tasks import Task, guess
+from localspec.verdict import title
 from localspec.verify import Mode
 
 __all__ = ["CurrentSettings", "LoadProgress", "Message", "ModelInfo", "Session"]
@@ -389,7 +390,7 @@ def _learned(settings: Settings, target: llama.Context, draft: llama.Context | N
         flash_attn=settings.flash_attn,
         repack=settings.repack,
     )
-    return Learned(folder() / f"{name}.json", " + ".join(path.stem for path in models))
+    return Learned(folder() / f"{name}.json", title(*models))
 
 
 def _wants_costs(settings: Settings, target: llama.Context) -> bool:

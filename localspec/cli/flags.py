@@ -83,12 +83,16 @@ METAVARS = {
 }
 
 
-def setting_flags(command: Command) -> Command:
-    """Adds every flag of ``PANELS``; the command gets the ones that were given in ``overrides(kwargs)``."""
-    names = [name for panel in PANELS.values() for name in panel]
-    for name in reversed(names):
-        command = _option(name)(command)
-    return command
+def setting_flags(*names: str) -> Callable[[Command], Command]:
+    """Adds the flags of these settings, or all of ``PANELS``; ``overrides(kwargs)`` has those that were given."""
+    wanted = names or [name for panel in PANELS.values() for name in panel]
+
+    def decorate(command: Command) -> Command:
+        for name in reversed(wanted):
+            command = _option(name)(command)
+        return command
+
+    return decorate
 
 
 def in_panels(*own: str) -> Callable[[Command], Command]:

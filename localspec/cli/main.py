@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("localspec.cli.models:list_", "List the models on this machine and the pairs they make."),
     "show": ("localspec.cli.models:show", "Show what a model file says about itself and the memory it needs."),
     "rm": ("localspec.cli.models:rm", "Delete a model that localspec downloaded."),
+    "why": ("localspec.cli.why:why", "Say why drafting is on or off for a pair, and what it has earned."),
     "doctor": ("localspec.cli.doctor:doctor", "Check this machine: back ends, devices, memory, the default pair."),
     "config": ("localspec.cli.config:config", "Show every setting and where its value came from."),
 }

@@ -32,7 +32,7 @@ INTERRUPTED = 130
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the text, the figures and timings.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without the model's chat template.")
 @click.option("--compare", is_flag=True, help="Then answer without a draft too, and print both speeds.")
-@setting_flags
+@setting_flags()
 @in_panels("--json", "--raw", "--compare")
 def run(prompt: str | None, as_json: bool, raw: bool, compare: bool, **given: Any) -> int:
     """Answer PROMPT and print the text; a line of figures goes to stderr.
@@ -50,7 +50,7 @@ def run(prompt: str | None, as_json: bool, raw: bool, compare: bool, **given: An
 @click.command(epilog='Example: localspec chat --temp 0 "Write a haiku about caches."')
 @click.argument("prompt", required=False)
 @click.option("--resume", metavar="ID", help="Go on with a conversation of before; its number, or `last`.")
-@setting_flags
+@setting_flags()
 @in_panels("--resume")
 def chat(prompt: str | None, resume: str | None, **given: Any) -> int:
     """Open the terminal app, with PROMPT as the first message if there is one.

@@ -21,9 +21,8 @@ from localspec.verify import DraftToken
 
 SURE = 6
 """With a fixed K and a draft model at hand, only matches as long as this are followed."""
-FIRST_TOKEN = 16
-"""The first round of a reply is dense if the draft model has more than this to read: the first token comes first."""
 NOTHING = Plan(0, 0.0, "")
+FIRST = Plan(0, 0.0, "the first token comes first")
 
 
 class Stack:
@@ -112,15 +111,16 @@ class Stack:
         return self._index.match(self._expected)
 
     def _adaptive(self, tokens: Sequence[int], k: int) -> list[DraftToken]:
+        if self._first:
+            # A draft would make whoever waits for a reply wait longer for its beginning.
+            self._plan = FIRST
+            return []
         controller, remaining = self._controller, self._drafts().remaining()
         looked_up = controller.lookup_plan(self._match, k) if "lookup" in self._drafts().kinds else NOTHING
         modelled = NOTHING
         if self._model is not None and self._drafts_by_model():
             self._behind = self._model.behind(tokens)
-            if self._first and self._behind > FIRST_TOKEN:
-                modelled = Plan(0, 0.0, "the first token comes before the draft reads the prompt")
-            else:
-                modelled = controller.model_plan(self._behind, k, remaining)
+            modelled = controller.model_plan(self._behind, k, remaining)
         if looked_up.k and looked_up.gain >= modelled.gain:
             self._plan = looked_up
             return self._looked_up(looked_up.k)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from localspec import verdict
+
 from .table import Command
 
 if TYPE_CHECKING:
@@ -40,7 +42,16 @@ async def _system(app: LocalspecApp, argument: str) -> None:
     app.change(system=argument or None)
 
 
+async def _why(app: LocalspecApp, argument: str) -> None:
+    record = verdict.latest(app.pair)
+    if record is None:
+        app.tell("Nothing was learned of this pair yet: send a message first.")
+    else:
+        app.tell("\n".join(verdict.explanation(record)))
+
+
 COMMANDS = (
+    Command("why", "", "why drafting is on or off, and what it has earned", _why),
     Command("draft-max", "N|auto", "K, the most tokens drafted in a round", _draft_max),
     Command("draft", "auto|model|lookup|off", "where drafts come from", _draft),
     Command("temp", "T", "temperature, 0 is greedy", _temp),
