@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from localspec.events import Round
+
 OPEN, CLOSE = "<think>", "</think>"
 
 
@@ -39,3 +41,26 @@ def split(reply: str) -> Thinking:
 def without_thought(reply: str) -> str:
     """The answer alone: what chat templates of reasoning models expect of earlier turns."""
     return split(reply).answer
+
+
+class ThoughtCount:
+    """Counts the tokens of a thought, its tags included, over the rounds of a reply.
+
+    A thought that the chat template opened is not known to be one while it streams, and counts nothing.
+    """
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self._text = ""
+        self._over = False
+
+    def add(self, event: Round) -> None:
+        for token in event.tokens:
+            if self._over:
+                return
+            self.tokens += 1
+            self._text += token.text
+            parts = split(self._text)
+            self._over = parts.over
+            if parts.over and parts.answer == self._text:
+                self.tokens = 0

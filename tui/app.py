@@ -24,10 +24,11 @@ from localspec.errors import ConfigError
 from . import commands, theme
 from .chat import ChatLog, Kind
 from .composer import Composer
-from .conversation import Conversation
+from .conversation import Conversation, Turn
 from .conversations import Conversations
 from .help import HelpScreen
-from .lines import Line, Welcome, hints, loading_line
+from .lines import Line, Welcome, hints, loading_line, message_hints
+from .messages import LogItem, MessageView
 from .panel import Panel, Strip
 from .replying import Phase, Replying
 from .run import run
@@ -65,6 +66,7 @@ class LocalspecApp(App[int]):
         Binding("ctrl+n", "new", "New conversation", show=False),
         Binding("ctrl+s", "sessions", "Past conversations", show=False),
         Binding("ctrl+r", "history", "Search the prompts", show=False),
+        Binding("ctrl+o", "regenerate", "Reply again", show=False),
         Binding("f1,question_mark", "help", "Help", show=False),
     ]
 
@@ -156,6 +158,7 @@ class LocalspecApp(App[int]):
             shown = "none" if value is None else value
             self.tell(f"{name.replace('_', '-')} is {shown} from the next {NEXT.get(name, 'round')} on.")
         self.decoder.change(self.settings)
+        self.conversations.settings_changed()
         self.show_settings()
 
     async def action_new(self) -> None:
@@ -199,7 +202,7 @@ class LocalspecApp(App[int]):
         yield SystemCommand("theme", "light, dark and other colours", self.action_change_theme)
 
     async def _from_palette(self, command: commands.Command) -> None:
-        if command.argument:
+        if command.argument and not command.argument.startswith("["):
             self.composer.put(f"/{command.name} ")
             self.composer.focus()
         else:
@@ -226,13 +229,51 @@ class LocalspecApp(App[int]):
             self.composer.accept()
             self.tell("Sent as soon as the models are loaded.")
         else:
+            edited = self.composer.edited
             self.composer.accept()
-            await self._send(event.text)
+            await self._send(event.text, edited)
 
-    async def _send(self, text: str) -> None:
-        turn = self.conversation.begin(text, self.pair, self.settings.model_dump(mode="json"))
+    @on(MessageView.Wished)
+    async def _wished(self, event: MessageView.Wished) -> None:
+        await self.conversations.grant(event.view.turn, event.view.role, event.wish)
+
+    @on(Composer.Left)
+    def _to_messages(self) -> None:
+        self.chat.select_last()
+
+    @on(ChatLog.Left)
+    def _to_composer(self) -> None:
+        self.composer.focus()
+
+    def on_descendant_focus(self) -> None:
+        self.show_hints()
+
+    async def action_regenerate(self) -> None:
+        if self.conversation.turns:
+            await self.regenerate(self.conversation.turns[-1])
+        else:
+            self.complain("There is no reply yet.")
+
+    async def regenerate(self, turn: Turn) -> None:
+        """Reply to the prompt of a turn again; the earlier reply stays as a version."""
+        if self.stop_first(partial(self.regenerate, turn)):
+            return
+        if self.phase is not Phase.READY:
+            self.complain("No model is loaded yet, so there is no other reply.")
+            return
+        await self.chat.cut(turn)
+        await self._begin(self.conversation.begin_again(turn, self.pair, self.settings.model_dump(mode="json")))
+
+    async def _send(self, text: str, instead_of: Turn | None = None) -> None:
+        if instead_of is not None:
+            await self.chat.cut(instead_of)
+        settings = self.settings.model_dump(mode="json")
+        await self._begin(self.conversation.begin(text, self.pair, settings, instead_of=instead_of))
+
+    async def _begin(self, turn: Turn) -> None:
         await self.query(Welcome).remove()
         view = await self.chat.begin(turn)
+        self.composer.focus()
         self.replying.begin(view, self.conversation.messages(self.settings.system))
 
     async def reply_over(self) -> None:
@@ -264,10 +305,11 @@ class LocalspecApp(App[int]):
         self.tell("Ctrl+Q quits; past conversations can still be read with Ctrl+S.")
         self.show_state("no model")
 
-    async def conversation_opened(self) -> None:
-        """Show another conversation."""
+    async def conversation_opened(self, at: Turn | None) -> None:
+        """Show another conversation, from its end or at a turn."""
         self.replying.meter.begin_conversation()
-        await self.chat.show(self.conversation.turns)
+        self.composer.edit_prompt(None)
+        await self.chat.show(self.conversation.turns, at)
         self.show_settings()
         self.show_readings(final=True)
 
@@ -302,7 +344,14 @@ class LocalspecApp(App[int]):
     def show_state(self, what: str | Content) -> None:
         status = self.query_one("#status", Line)
         status.left = what if isinstance(what, Content) else Content(what)
-        status.right = hints(replying=self.phase is Phase.REPLYING)
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Say which keys are worth knowing now."""
+        item = self.focused
+        status = self.query_one("#status", Line)
+        replying = self.phase is Phase.REPLYING
+        status.right = message_hints(item) if isinstance(item, LogItem) else hints(replying=replying)
 
     def show_readings(self, *, final: bool = False) -> None:
         readings = self.replying.meter.readings(final=final)

@@ -78,6 +78,11 @@ def count(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}".replace(",", " ")
 
 
+def plural(value: int, noun: str) -> str:
+    """A count with its noun: 1 line, 1 204 lines."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def short_count(value: int) -> str:
     """A count in at most four characters: 812, 1.2k, 32k."""
     if value < 1000:

@@ -6,22 +6,19 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual import on
+from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.reactive import reactive
-from textual.widget import Widget
-from textual.widgets import Markdown, Static
+from textual.message import Message
+from textual.widgets import Static
 
-from localspec.store import State
-
-from . import bars
 from .conversation import Turn
+from .messages import LogItem, MessageView, PromptView, ReplyView, views_of
+
+__all__ = ["ChatLog", "Earlier", "Kind", "Notice", "PromptView", "ReplyView"]
 
 SHOWN_TURNS = 40
 """A resumed conversation starts with this many of its last turns; widgets for all of a long one would take seconds."""
-SHOWN_CHARACTERS = 6000
-"""A longer prompt is shown cut short; the model gets all of it."""
 
 
 class Kind(StrEnum):
@@ -41,76 +38,11 @@ class Notice(Static):
         self.kind = kind
 
 
-class PromptView(Static):
-    """What the user asked, exactly as typed."""
-
-    def __init__(self, text: str) -> None:
-        shown = text
-        if len(text) > SHOWN_CHARACTERS:
-            shown = f"{text[:SHOWN_CHARACTERS]}… ({bars.count(len(text) - SHOWN_CHARACTERS)} more characters)"
-        super().__init__(Content(shown))
-
-
-class ReplyView(Vertical):
-    """A reply as Markdown, and one line below it with how it went."""
-
-    def __init__(self, turn: Turn) -> None:
-        super().__init__()
-        self.turn = turn
-        self.markdown = Markdown(turn.reply or None)
-        self.footer = FigureLine()
-
-    def compose(self) -> ComposeResult:
-        yield self.markdown
-        yield self.footer
-
-    def on_mount(self) -> None:
-        if self.turn.state is not State.STREAMING:
-            self.show_figures()
-
-    async def append(self, text: str) -> None:
-        """Add streamed text; only the last block of the Markdown is drawn anew."""
-        if not text:
-            return
-        await self.markdown.append(text)
-        log = self.parent
-        if isinstance(log, ChatLog):
-            log.call_after_refresh(log.follow)
-
-    def show_figures(self) -> None:
-        """Show how the reply ended and its figures."""
-        self.footer.segments = figures_of(self.turn)
-
-
-class FigureLine(Widget):
-    """The figures of a reply in one line, the important ones first; those that do not fit are left out."""
-
-    segments: reactive[Sequence[str]] = reactive(tuple)
-
-    def render(self) -> Content:
-        return bars.fit([Content(segment) for segment in self.segments], self.content_size.width, gap="  ·  ")
-
-
-def figures_of(turn: Turn) -> list[str]:
-    """The figures of a finished reply, the important ones first."""
-    endings = {State.CANCELLED: "stopped", State.INTERRUPTED: "interrupted"}
-    parts = [endings[turn.state]] if turn.state in endings else []
-    figures = turn.figures
-    if not figures.get("tokens"):
-        return parts
-    parts.append(f"{bars.speed(figures.get('decode_per_second'))} tokens/s")
-    if figures.get("acceptance_rate") is not None:
-        parts.append(f"acceptance {bars.rate(figures['acceptance_rate'])} at K {figures.get('draft_max')}")
-        parts.append(f"{bars.speed(figures.get('tokens_per_round'))} tokens/round")
-    else:
-        parts.append("dense")
-    return [*parts, f"{bars.count(figures['tokens'])} tokens", f"seed {figures.get('seed')}"]
-
-
-class Earlier(Static, can_focus=True):
+class Earlier(LogItem, Static):
     """Stands for the turns of a long conversation that are not shown yet."""
 
-    BINDINGS: ClassVar = [("enter", "show", "Show earlier turns")]
+    BINDINGS: ClassVar = [("enter,space", "show", "Show earlier turns")]
+    KEYS: ClassVar = (("leave", "Esc", "back"), ("show", "Enter", "show"))
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         super().__init__(Content(f"▲ show {len(turns)} earlier turns"))
@@ -122,32 +54,93 @@ class Earlier(Static, can_focus=True):
     async def action_show(self) -> None:
         log = self.parent
         assert isinstance(log, ChatLog)
-        await log.mount_all(views_of(self._turns), after=self)
+        views = views_of(self._turns)
+        await log.mount_all(views, after=self)
+        if self.has_focus and views:
+            log.select(views[-1])
         await self.remove()
 
 
-class ChatLog(VerticalScroll):
+class ChatLog(VerticalScroll, can_focus=False):
     """The conversation so far. It follows the end until the user scrolls back, and again once they return to it."""
+
+    class Left(Message):
+        """The cursor leaves the chat."""
 
     async def begin(self, turn: Turn) -> ReplyView:
         """Show a prompt and an empty reply, and go to the end."""
         reply = ReplyView(turn)
-        await self.mount(PromptView(turn.prompt), reply)
-        self._go_to_end()
+        await self.mount(PromptView(turn), reply)
+        self.go_to_end()
         return reply
 
-    async def show(self, turns: Sequence[Turn]) -> None:
-        """Replace everything by these turns."""
+    async def show(self, turns: Sequence[Turn], at: Turn | None = None) -> None:
+        """Replace everything by these turns; begin early enough for ``at`` to be among them."""
         await self.remove_children()
-        earlier, shown = turns[:-SHOWN_TURNS], turns[-SHOWN_TURNS:]
-        views = views_of(shown)
-        await self.mount_all([Earlier(earlier), *views] if earlier else views)
-        self._go_to_end()
+        first = max(0, len(turns) - SHOWN_TURNS)
+        if at is not None:
+            first = min(first, next(index for index, turn in enumerate(turns) if turn is at))
+        views = views_of(turns[first:])
+        await self.mount_all([Earlier(turns[:first]), *views] if first else views)
+        if at is None:
+            self.go_to_end()
+
+    async def cut(self, turn: Turn) -> None:
+        """Take away this turn and what follows it."""
+        children = list(self.children)
+        first = next(
+            (i for i, view in enumerate(children) if isinstance(view, MessageView) and view.turn is turn), None
+        )
+        if first is not None:
+            await self.remove_children(children[first:])
+
+    async def replace(self, turn: Turn, turns: Sequence[Turn]) -> None:
+        """Show other turns in place of this one and what follows it."""
+        await self.cut(turn)
+        await self.mount_all(views_of(turns))
+
+    async def find(self, turn: Turn, role: str) -> MessageView | None:
+        """The view of a message; earlier turns are shown if it is among them."""
+        for _ in range(2):
+            for view in self.query(MessageView):
+                if view.turn is turn and view.role == role:
+                    return view
+            for earlier in self.query(Earlier):
+                await earlier.action_show()
+        return None
+
+    def select(self, item: LogItem) -> None:
+        """Put the cursor on a message and bring it into view."""
+        self.screen.set_focus(item, scroll_visible=False)
+
+        def arrive() -> None:
+            if item is not self.children[-1]:
+                self.release_anchor()
+            tall = item.size.height > self.size.height
+            self.scroll_to_widget(item, animate=False, top=tall, force=True)
+
+        self.call_after_refresh(arrive)
+
+    def select_last(self) -> None:
+        """Put the cursor on the last message."""
+        items = [child for child in self.children if isinstance(child, LogItem)]
+        if items:
+            self.select(items[-1])
+
+    @on(LogItem.Move)
+    def _move(self, event: LogItem.Move) -> None:
+        event.stop()
+        items = [child for child in self.children if isinstance(child, LogItem)]
+        place = items.index(event.item) + event.by if event.by is not None else len(items)
+        if event.by is None or (event.by == 1 and place == len(items)):
+            self.post_message(self.Left())
+        else:
+            self.select(items[min(max(place, 0), len(items) - 1)])
 
     def tell(self, text: str, kind: Kind = Kind.NOTE) -> None:
         """Show a sentence below what is there."""
         self.mount(Notice(text, kind))
-        self._go_to_end()
+        self.go_to_end()
 
     def follow(self) -> None:
         """Keep to the end of what has grown, unless the user has scrolled back."""
@@ -161,14 +154,11 @@ class ChatLog(VerticalScroll):
     def on_resize(self) -> None:
         self.follow()
 
-    def _go_to_end(self) -> None:
+    def go_to_end(self) -> None:
+        """Show the end, and follow it from now on."""
+
         def arrive() -> None:
             self.follow()
             self.scroll_end(animate=False, immediate=True)
 
         self.call_after_refresh(arrive)
-
-
-def views_of(turns: Sequence[Turn]) -> list[Widget]:
-    """A prompt and a reply for each turn."""
-    return [view for turn in turns for view in (PromptView(turn.prompt), ReplyView(turn))]

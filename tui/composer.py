@@ -9,6 +9,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
+from .conversation import Turn
+
 NEWLINE_KEYS = {"shift+enter", "ctrl+j", "alt+enter"}
 
 
@@ -21,6 +23,9 @@ class Composer(TextArea):
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
+
+    class Left(Message):
+        """The cursor goes to the last message of the chat."""
 
     def __init__(self, commands: Sequence[str] = ()) -> None:
         super().__init__(
@@ -37,6 +42,18 @@ class Composer(TextArea):
         self._place = 0
         """Where in the history the text comes from; its length for text that is being written."""
         self._unsent = ""
+        self.edited: Turn | None = None
+        """The turn whose prompt is being edited."""
+
+    def edit_prompt(self, turn: Turn | None) -> None:
+        """Edit the prompt of a turn, or give that up for None."""
+        if turn is not None:
+            self.put(turn.prompt)
+            self.focus()
+        elif self.edited is not None:
+            self.put("")
+        self.edited = turn
+        self.border_title = "" if turn is None else "editing an earlier prompt, Esc gives it up"
 
     def remember(self, prompts: Sequence[str]) -> None:
         """Set the history, oldest first."""
@@ -62,6 +79,10 @@ class Composer(TextArea):
             self._recall(self._place - 1)
         elif event.key == "down" and self._at_visual_edge(1):
             self._recall(self._place + 1)
+        elif event.key in ("shift+tab", "ctrl+up") or (event.key == "tab" and not self.suggestion):
+            self.post_message(self.Left())
+        elif event.key == "escape" and self.edited is not None:
+            self.edit_prompt(None)
         elif event.key in ("pageup", "pagedown"):
             await self.app.run_action(f"scroll_chat('{event.key.removeprefix('page')}')")
         elif event.key == "tab" and self.suggestion:
@@ -98,6 +119,7 @@ class Composer(TextArea):
         self._place = len(self.prompts)
         self._unsent = ""
         self.load_text("")
+        self.edit_prompt(None)
 
     def _at_visual_edge(self, direction: int) -> bool:
         """Whether the cursor is on the first (-1) or last (1) line as it is wrapped."""

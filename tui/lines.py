@@ -15,6 +15,8 @@ from . import bars
 if TYPE_CHECKING:
     from localspec.session import LoadProgress, ModelInfo
 
+    from .messages import LogItem
+
 HINTS = (
     ("stop", "Esc", "stop"),
     ("help", "F1", "help"),
@@ -42,6 +44,14 @@ def hints(*, replying: bool) -> list[Content]:
         Content.from_markup(f"[bold @click=app.{action}]{key}[/] [$dim]{word}[/]")
         for action, key, word in HINTS
         if replying or action != "stop"
+    ]
+
+
+def message_hints(item: LogItem) -> list[Content]:
+    """The keys of the selected message; each can be clicked."""
+    return [
+        Content.from_markup(f'[bold @click="focused.{action}"]{key}[/] [$dim]{word}[/]')
+        for action, key, word in item.KEYS
     ]
 
 

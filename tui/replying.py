@@ -11,6 +11,7 @@ from textual.worker import Worker
 
 from localspec.events import Event, Finish, Prefill, Round
 from localspec.store import State
+from localspec.thinking import ThoughtCount
 
 from .chat import Kind
 from .meter import Meter
@@ -44,12 +45,14 @@ class Replying:
         """The reply that streams."""
         self._app = app
         self._worker: Worker[None] | None = None
+        self._thought = ThoughtCount()
 
     def begin(self, view: ReplyView, messages: Sequence[Message]) -> None:
         """Ask for the reply that ``view`` shows."""
         self.view = view
         self.phase = Phase.REPLYING
         self.meter.begin_reply()
+        self._thought = ThoughtCount()
         self._app.show_state("replying")
         self.decoder.submit(messages, self._app.settings)
         self.watch()
@@ -102,6 +105,9 @@ class Replying:
             return
         for event in events:
             self.meter.add(event)
+            if isinstance(event, Round):
+                self._thought.add(event)
+        self.view.turn.thought_tokens = self._thought.tokens
         text = "".join(event.text for event in events if isinstance(event, Round | Finish))
         last = events[-1]
         if isinstance(last, Prefill) and last.done < last.total:

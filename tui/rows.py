@@ -18,7 +18,7 @@ def session_rows(store: Store, typed: str) -> list[Row]:
     """The conversations in which the typed words are found; all, the last used first, for none."""
     return [
         Row(
-            str(found.id),
+            str(found.id) if found.hit is None else f"{found.id}@{found.hit}",
             Content.assemble(
                 (found.title, "bold"),
                 "\n",
@@ -27,6 +27,12 @@ def session_rows(store: Store, typed: str) -> list[Row]:
         )
         for found in store.search(typed)
     ]
+
+
+def place_of(key: str) -> tuple[int, int | None]:
+    """The conversation that a row of ``session_rows`` stands for, and the message in it that was found."""
+    conversation, _, hit = key.partition("@")
+    return int(conversation), int(hit) if hit else None
 
 
 def prompt_rows(prompts: Sequence[str], typed: str) -> list[Row]:

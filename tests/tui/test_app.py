@@ -293,7 +293,7 @@ async def test_without_a_database_the_chat_works_and_says_so(localspec_home: Pat
         assert session.text in chat_text(app)
         await pilot.press("ctrl+s")
         await pilot.pause()
-        assert "cannot be read" in chat_text(app)
+        assert app.screen.query_one(OptionList).option_count == 1, "it can be resumed as long as the app runs"
 
 
 async def test_scrolling_back_stops_following_and_the_end_resumes_it() -> None:

@@ -23,7 +23,7 @@ def say(conversation: Conversation, prompt: str, reply: str, state: State = Stat
 
 
 def test_the_model_reads_the_system_prompt_and_the_answered_turns() -> None:
-    conversation = Conversation(None, pytest.fail)
+    conversation = Conversation(Store(None), pytest.fail)
     say(conversation, "one", "1")
     say(conversation, "stopped at once", "", State.CANCELLED)
     say(conversation, "two", "2, cut sh", State.CANCELLED)
@@ -44,7 +44,7 @@ def test_a_resumed_conversation_goes_on_where_it_was(store: Store) -> None:
     conversation.finish(turn, State.COMPLETE, {"tokens": 3})
     assert conversation.id is not None
     resumed = Conversation.resume(store.load(conversation.id), store, pytest.fail)
-    assert resumed.system == "Be brief."
+    assert resumed.settings["system"] == "Be brief."
     assert resumed.turns == conversation.turns
     say(resumed, "two", "2")
     assert len(store.load(conversation.id).messages) == 4

@@ -5,10 +5,10 @@ Each module holds those of one subject.
 
 from __future__ import annotations
 
-from . import chat, controls
+from . import chat, controls, messages
 from .table import Command
 
-COMMANDS = (*chat.COMMANDS, *controls.COMMANDS)
+COMMANDS = (*chat.COMMANDS, *messages.COMMANDS, *controls.COMMANDS)
 
 __all__ = ["COMMANDS", "Command", "find"]
 

@@ -24,6 +24,18 @@ async def _resume(app: LocalspecApp, argument: str) -> None:
         await app.conversations.pick()
 
 
+async def _title(app: LocalspecApp, argument: str) -> None:
+    if not argument:
+        app.complain("Say what to call the conversation: /title Birds that sing at night.")
+        return
+    try:
+        app.conversations.rename(argument)
+    except StoreError as problem:
+        app.complain(str(problem))
+    else:
+        app.tell(f"The conversation is called {argument}.")
+
+
 async def _help(app: LocalspecApp, argument: str) -> None:
     await app.action_help()
 
@@ -50,6 +62,7 @@ async def _quit(app: LocalspecApp, argument: str) -> None:
 COMMANDS = (
     Command("new", "", "start a new conversation", _new),
     Command("resume", "", "pick a past conversation", _resume),
+    Command("title", "TEXT", "call the conversation something else", _title),
     Command("help", "", "keys, commands and words", _help),
     Command("save", "FILE", "export as Markdown, or as JSON to a .json file", _save),
     Command("quit", "", "leave; everything is saved", _quit),
