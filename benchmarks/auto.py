@@ -1,8 +1,8 @@
 """Tokens per second of `--draft-max auto` over dense decoding, by task.
 
 For each prompt the dense and the adaptive reply are decoded in turn, in the order A B B A from one repetition to the
-next, to the same number of tokens. What auto learns it keeps from prompt to prompt, as in daily use; the first prompt of each
-task is decoded once beforehand. The median of the ratios is printed with its range, and what auto says of itself.
+next, to the same number of tokens. What auto learns it keeps from prompt to prompt, as in daily use; the first prompt
+of each task is decoded once beforehand. The median of the ratios is printed with its range, and what auto says.
 
     python benchmarks/auto.py --repeat 3
     python benchmarks/auto.py --model qwen2.5-coder-1.5b-instruct-bf16.gguf --model-draft DRAFT.gguf
@@ -38,9 +38,9 @@ def report(items, tax):
     return "\\n".join(lines)
 """
 NEWS = """The harbour town of Ostrava Bay opened its new tidal bridge on Monday after four years of work. The bridge,
-which lifts for ships twice a day, links the old fish market to the railway station and cuts the walk from forty minutes to
-eight. Its builders had to stop for a whole winter when divers found the keel of a trading ship from the 1600s under the
-third pillar; the keel now lies in the town museum. Shopkeepers hope for more visitors, while fishermen fear that the
+which lifts for ships twice a day, links the old fish market to the railway station and cuts the walk from forty minutes
+to eight. Its builders had to stop for a whole winter when divers found the keel of a trading ship from the 1600s under
+the third pillar; the keel now lies in the town museum. Shopkeepers hope for more visitors, while fishermen fear that the
 lifting times will not suit the tides. The council promised to review the timetable after three months."""
 TASKS = {
     "chat": (

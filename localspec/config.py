@@ -95,7 +95,7 @@ class Settings(BaseModel):
     ctx_size: Int = Field(ge=0, description="Tokens of context; 0 is what the model was trained with.")
     batch_size: Int = Field(ge=1, description="Prompt tokens per call.")
     ubatch_size: Int = Field(ge=1, description="Prompt tokens per pass.")
-    threads: Int = Field(ge=0, description="Threads for answering; 0 is the physical cores.")
+    threads: Int = Field(ge=0, description="Threads for answering; 0 measures which number is fastest.")
     threads_batch: Int = Field(ge=0, description="Threads for reading the prompt; 0 is the same as --threads.")
     n_gpu_layers: Int = Field(ge=-1, description="Layers of the model on the GPU; -1 is all.")
     n_gpu_layers_draft: Int = Field(ge=-1, description="Layers of the draft model on the GPU; -1 is all.")

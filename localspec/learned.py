@@ -24,7 +24,7 @@ from localspec.events import Round
 from localspec.ledger import Account, book
 from localspec.tasks import Task
 
-FORMAT = 1
+FORMAT = 2
 HASHED_BYTES = 1 << 20
 """A model is told from another by its size and its first megabyte, which holds its metadata."""
 
@@ -54,6 +54,8 @@ class Learned:
         self.path = path
         self.title = title
         self.curve: Curve | None = None
+        self.threads: int | None = None
+        """The number of threads that decode fastest; None while it was not measured."""
         self.tasks: dict[Task, TaskRecord] = {}
         if path is not None:
             self._load(path)
@@ -96,6 +98,7 @@ class Learned:
         return {
             "format": FORMAT,
             "pair": self.title,
+            "threads": self.threads,
             "costs": None if self.curve is None else asdict(self.curve),
             "tasks": {
                 task.value: {
@@ -115,11 +118,13 @@ class Learned:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("what was learned in %s cannot be read and is learned afresh: %s", path, error)
-            self.curve, self.tasks = None, {}
+            self.curve, self.threads, self.tasks = None, None, {}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["format"] != FORMAT:
             raise ValueError("it has another format")
+        if state["threads"] is not None:
+            self.threads = max(1, int(state["threads"]))
         if state["costs"] is not None:
             self.curve = _curve(state["costs"])
         for name, kept in state["tasks"].items():

@@ -291,6 +291,10 @@ class Context:
                 self._clear()
         return min(n, self.n_past)
 
+    def set_threads(self, n: int, n_batch: int | None = None) -> None:
+        """Use ``n`` threads from the next pass on, and ``n_batch`` for passes over many tokens, or as many."""
+        C.llama_set_n_threads(self._pointer, n, n if n_batch is None else n_batch)
+
     def close(self) -> None:
         if self._pointer:
             C.llama_free(self._pointer)

@@ -14,7 +14,7 @@ from typing import Self
 
 import psutil
 
-from localspec import catalog, llama, memory, paths
+from localspec import catalog, llama, memory, paths, threads
 from localspec.chat_template import ChatTemplate, Message
 from localspec.config import Settings
 from localspec.controller import Controller
@@ -132,6 +132,7 @@ class Session:
                 opened.append(contexts[-1])
             small = contexts[1] if len(contexts) > 1 else None
             learned = _learned(settings, contexts[0], small)
+            _use_best_threads(settings, contexts, learned)
             if learned.curve is None and _wants_costs(settings, contexts[0]):
                 learned.curve = measure(contexts[0], small, progress=_reporter("costs", target, progress))
             return cls(contexts[0], small, settings, learned)
@@ -331,13 +332,13 @@ def _model_options(settings: Settings, role: str) -> llama.ModelOptions:
 
 def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) -> llama.ContextOptions:
     type_k, type_v = _cache_types(settings, role)
-    threads = settings.threads or psutil.cpu_count(logical=False) or 1
+    n_threads = settings.threads or threads.usual()
     return llama.ContextOptions(
         n_ctx=n_ctx,
         n_batch=settings.batch_size,
         n_ubatch=min(settings.ubatch_size, settings.batch_size),
-        n_threads=threads,
-        n_threads_batch=settings.threads_batch or threads,
+        n_threads=n_threads,
+        n_threads_batch=settings.threads_batch or n_threads,
         type_k=type_k,
         type_v=type_v,
         flash_attn=settings.flash_attn,
@@ -391,6 +392,16 @@ def _learned(settings: Settings, target: llama.Context, draft: llama.Context | N
         repack=settings.repack,
     )
     return Learned(folder() / f"{name}.json", title(*models))
+
+
+def _use_best_threads(settings: Settings, contexts: Sequence[llama.Context], learned: Learned) -> None:
+    """With ``threads: 0`` as many as decode fastest, measured once for a pair on a machine."""
+    target = contexts[0]
+    if settings.threads or target.model.is_recurrent or target.model.is_hybrid:
+        return
+    learned.threads = learned.threads or threads.choose(target)
+    for context in contexts:
+        context.set_threads(learned.threads, settings.threads_batch or threads.usual())
 
 
 def _wants_costs(settings: Settings, target: llama.Context) -> bool:

@@ -66,13 +66,15 @@ def as_json(record: Learned) -> dict[str, Any]:
         }
         for task, known in _tasks(record)
     }
-    return {"pair": record.title, "costs": record.state()["costs"], "tasks": tasks}
+    return {"pair": record.title, "threads": record.threads, "costs": record.state()["costs"], "tasks": tasks}
 
 
 def _costs(record: Learned) -> Iterator[str]:
     if record.curve is None:
         yield "What passes cost was not measured: it is with --draft-max auto."
         return
+    if record.threads is not None:
+        yield f"Threads: {record.threads}, the fastest of those that were tried."
     costs = Costs(record.curve)
     ratios = ", ".join(f"{costs.width(w):.1f}" for w in SHOWN_WIDTHS)
     widths = ", ".join(map(str, SHOWN_WIDTHS))

@@ -45,12 +45,14 @@ def test_a_record_is_found_again(tmp_path: Path) -> None:
     record.add(Task.CODE, a_round("draft-model", 3, 3, 0.05))
     record.add(Task.CODE, a_round("lookup", 2, 0, 0.05))
     record.add(Task.CODE, a_round("none", 0, 0, 0.02))
+    record.threads = 3
     record.save(Costs(CURVE))
     again = Learned(path, "big + small")
     assert again.seen_draft_model
     assert again.state() == record.state()
     assert again.curve is not None
     assert again.curve.dense_s == pytest.approx(0.02)
+    assert again.threads == 3
     assert again.tasks[Task.CODE].tokens == 6
     accounts = again.tasks[Task.CODE].accounts
     assert accounts["draft-model"].saved_s == pytest.approx(4 * 0.02 - 0.05)
@@ -63,7 +65,7 @@ def test_no_text_is_kept(tmp_path: Path) -> None:
     record.add(Task.CHAT, a_round("lookup", 2, 1, 0.05))
     record.save(Costs(CURVE))
     assert "Token" not in (tmp_path / "pair.json").read_text()
-    assert set(json.loads((tmp_path / "pair.json").read_text())) == {"format", "pair", "costs", "tasks"}
+    assert set(json.loads((tmp_path / "pair.json").read_text())) == {"format", "pair", "threads", "costs", "tasks"}
 
 
 @pytest.mark.parametrize(
@@ -74,11 +76,11 @@ def test_no_text_is_kept(tmp_path: Path) -> None:
         "[]",
         "null",
         '{"format": 99, "pair": "", "costs": null, "tasks": {}}',
-        '{"format": 1, "pair": "", "costs": {"dense_s": -1}, "tasks": {}}',
-        '{"format": 1, "costs": {"dense_s": 1, "widths": [[1, 0]], "draft_step": 0, "draft_token": 0}, "tasks": {}}',
-        '{"format": 1, "pair": "", "costs": null, "tasks": {"juggling": {}}}',
-        '{"format": 1, "pair": "", "costs": null, "tasks": {"chat": {"lookup": {}}}}',
-        '{"format": 1, "pair": "", "costs": null, "tasks": []}',
+        '{"format": 2, "threads": null, "pair": "", "costs": {"dense_s": -1}, "tasks": {}}',
+        '{"format": 2, "threads": null, "costs": {"dense_s": 1, "widths": [[1, 0]]}, "tasks": {}}',
+        '{"format": 2, "threads": null, "pair": "", "costs": null, "tasks": {"juggling": {}}}',
+        '{"format": 2, "threads": null, "pair": "", "costs": null, "tasks": {"chat": {"lookup": {}}}}',
+        '{"format": 2, "threads": null, "pair": "", "costs": null, "tasks": []}',
         b"\xff\xfe\x00",
     ],
 )
