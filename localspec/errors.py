@@ -39,3 +39,7 @@ class StoreError(LocalspecError):
 
 class SessionError(LocalspecError):
     """A request cannot be answered, for example a prompt longer than the context."""
+
+
+class AttachmentError(LocalspecError):
+    """A file cannot go along with a prompt."""

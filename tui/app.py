@@ -19,19 +19,24 @@ from textual.content import Content
 from textual.css.query import NoMatches
 from textual.screen import Screen
 
-from localspec.errors import ConfigError
+from localspec.errors import ConfigError, LocalspecError
 
 from . import commands, theme
 from .chat import ChatLog, Kind
 from .composer import Composer
 from .conversation import Conversation, Turn
 from .conversations import Conversations
+from .editor import edited
+from .entry import Entry
+from .find import FindBar
 from .help import HelpScreen
 from .lines import Line, Welcome, hints, loading_line, message_hints
 from .messages import LogItem, MessageView
 from .panel import Panel, Strip
 from .replying import Phase, Replying
 from .run import run
+from .sending import Sending
+from .shell import ShellView
 from .worker import Decoder, Loaded
 
 if TYPE_CHECKING:
@@ -66,6 +71,8 @@ class LocalspecApp(App[int]):
         Binding("ctrl+n", "new", "New conversation", show=False),
         Binding("ctrl+s", "sessions", "Past conversations", show=False),
         Binding("ctrl+r", "history", "Search the prompts", show=False),
+        Binding("ctrl+f", "find", "Search in this conversation", show=False, priority=True),
+        Binding("ctrl+g", "editor", "Write in your editor", show=False),
         Binding("ctrl+o", "regenerate", "Reply again", show=False),
         Binding("f1,question_mark", "help", "Help", show=False),
     ]
@@ -88,8 +95,8 @@ class LocalspecApp(App[int]):
         self.decoder = Decoder(open_session)
         self.replying = Replying(self, self.decoder)
         self.conversations = Conversations(self)
+        self.sending = Sending(self, prompt)
         self._database = database
-        self._queued = prompt
         self._resume = resume
         self._afterwards: Callable[[], Awaitable[None]] | None = None
         self._interrupted = 0.0
@@ -105,9 +112,10 @@ class LocalspecApp(App[int]):
         yield Line(id="top")
         with Horizontal():
             with Vertical(id="main"):
-                yield ChatLog()
+                yield (chat := ChatLog())
+                yield FindBar(chat, lambda: self.conversation.turns)
                 yield Strip()
-                yield Composer([f"/{command.name}" for command in commands.COMMANDS])
+                yield Entry(commands.COMMANDS)
             yield Panel()
         yield Line(id="status")
 
@@ -123,6 +131,7 @@ class LocalspecApp(App[int]):
 
     async def on_mount(self) -> None:
         self.chat = self.query_one(ChatLog)
+        self.entry = self.query_one(Entry)
         self.composer = self.query_one(Composer)
         self.composer.focus()
         self.show_settings()
@@ -165,7 +174,22 @@ class LocalspecApp(App[int]):
         await self.conversations.new()
 
     def action_stop(self) -> None:
-        self.replying.stop()
+        running = [view for view in self.query(ShellView) if view.is_running]
+        for view in running:
+            view.stop()
+        if not running:
+            self.replying.stop()
+
+    async def action_find(self, text: str = "") -> None:
+        await self.query_one(FindBar).open(text)
+
+    def action_editor(self) -> None:
+        try:
+            text = edited(self, self.composer.whole)
+        except LocalspecError as problem:
+            self.complain(str(problem))
+        else:
+            self.composer.put(text)
 
     async def action_interrupt(self) -> None:
         now = time.monotonic()
@@ -189,11 +213,13 @@ class LocalspecApp(App[int]):
     async def action_history(self) -> None:
         await self.conversations.pick_prompt()
 
-    def action_scroll_chat(self, direction: str) -> None:
-        if direction == "up":
+    def action_scroll_chat(self, where: str) -> None:
+        if where == "up":
             self.chat.scroll_page_up(animate=False)
-        else:
+        elif where == "down":
             self.chat.scroll_page_down(animate=False)
+        else:
+            self.chat.go_to_end()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         for command in commands.COMMANDS:
@@ -211,27 +237,31 @@ class LocalspecApp(App[int]):
     @on(Composer.Submitted)
     async def _submitted(self, event: Composer.Submitted) -> None:
         called = commands.find(event.text)
-        if called is not None:
-            command, argument = called
-            if command is None:
-                self.complain(f"There is no command {event.text.split()[0]}: F1 lists them.")
-                return
+        if event.text.startswith("!"):
             self.composer.accept()
-            await command.run(self, argument)
-        elif self.phase is Phase.FAILED:
-            self.complain("No model is loaded, so there is no reply: Ctrl+Q quits.")
-        elif self.phase is Phase.REPLYING:
-            self.complain("The reply is not over: Esc stops it.")
-        elif self.phase is Phase.LOADING and self._queued is not None:
-            self.complain("One prompt waits already until the models are loaded.")
-        elif self.phase is Phase.LOADING:
-            self._queued = event.text
-            self.composer.accept()
-            self.tell("Sent as soon as the models are loaded.")
+            await self._run_shell(event.text[1:].strip())
+        elif called is None:
+            await self.sending.ask(event.text)
+        elif called[0] is None:
+            self.complain(f"There is no command {event.text.split()[0]}: F1 lists them.")
         else:
-            edited = self.composer.edited
             self.composer.accept()
-            await self._send(event.text, edited)
+            await called[0].run(self, called[1])
+
+    async def _run_shell(self, command: str) -> None:
+        if not command:
+            self.complain("Say which command to run: !git diff.")
+            return
+        view = ShellView(command)
+        await self.query(Welcome).remove()
+        await self.chat.mount(view)
+        self.chat.go_to_end()
+        self.run_worker(view.run())
+
+    @on(ShellView.Attached)
+    def _shell_attached(self, event: ShellView.Attached) -> None:
+        self.entry.attach(event.attachment)
+        self.composer.focus()
 
     @on(MessageView.Wished)
     async def _wished(self, event: MessageView.Wished) -> None:
@@ -250,31 +280,9 @@ class LocalspecApp(App[int]):
 
     async def action_regenerate(self) -> None:
         if self.conversation.turns:
-            await self.regenerate(self.conversation.turns[-1])
+            await self.sending.again(self.conversation.turns[-1])
         else:
             self.complain("There is no reply yet.")
-
-    async def regenerate(self, turn: Turn) -> None:
-        """Reply to the prompt of a turn again; the earlier reply stays as a version."""
-        if self.stop_first(partial(self.regenerate, turn)):
-            return
-        if self.phase is not Phase.READY:
-            self.complain("No model is loaded yet, so there is no other reply.")
-            return
-        await self.chat.cut(turn)
-        await self._begin(self.conversation.begin_again(turn, self.pair, self.settings.model_dump(mode="json")))
-
-    async def _send(self, text: str, instead_of: Turn | None = None) -> None:
-        if instead_of is not None:
-            await self.chat.cut(instead_of)
-        settings = self.settings.model_dump(mode="json")
-        await self._begin(self.conversation.begin(text, self.pair, settings, instead_of=instead_of))
-
-    async def _begin(self, turn: Turn) -> None:
-        await self.query(Welcome).remove()
-        view = await self.chat.begin(turn)
-        self.composer.focus()
-        self.replying.begin(view, self.conversation.messages(self.settings.system))
 
     async def reply_over(self) -> None:
         """Do what waited for the end of the reply."""
@@ -295,9 +303,7 @@ class LocalspecApp(App[int]):
             self.query_one(Welcome).show_models(loaded.target, loaded.draft, loaded.n_ctx)
         self.show_settings()
         self.show_state("ready")
-        queued, self._queued = self._queued, None
-        if queued is not None:
-            await self._send(queued)
+        await self.sending.send_queued()
 
     def load_failed(self, sentence: str) -> None:
         """No reply is possible."""

@@ -109,6 +109,20 @@ class ChatLog(VerticalScroll, can_focus=False):
                 await earlier.action_show()
         return None
 
+    async def mark(self, turn: Turn, role: str, text: str, occurrence: int) -> None:
+        """Show where a text stands in a message."""
+        self.unmark()
+        view = await self.find(turn, role)
+        if view is not None:
+            self.release_anchor()
+            self.call_after_refresh(self.scroll_to_center, view.mark(text, occurrence), animate=False)
+
+    def unmark(self) -> None:
+        """Take the marks of a search away."""
+        self.query(".-marked").remove_class("-marked")
+        for prompt in self.query(PromptView):
+            prompt.unmark()
+
     def select(self, item: LogItem) -> None:
         """Put the cursor on a message and bring it into view."""
         self.screen.set_focus(item, scroll_visible=False)
@@ -126,6 +140,11 @@ class ChatLog(VerticalScroll, can_focus=False):
         items = [child for child in self.children if isinstance(child, LogItem)]
         if items:
             self.select(items[-1])
+
+    @on(LogItem.Grew)
+    def _grew(self, event: LogItem.Grew) -> None:
+        event.stop()
+        self.call_after_refresh(self.follow)
 
     @on(LogItem.Move)
     def _move(self, event: LogItem.Move) -> None:

@@ -87,7 +87,7 @@ class Conversations:
         if wish is Wish.EDIT:
             self._app.composer.edit_prompt(turn)
         elif wish is Wish.REGENERATE:
-            await self._app.regenerate(turn)
+            await self._app.sending.again(turn)
         elif self._app.stop_first(partial(self.grant, turn, role, wish)):
             return
         elif wish is Wish.BRANCH:

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownBlock
 
 from localspec import thinking
 from localspec.store import State
@@ -61,6 +62,9 @@ class LogItem(Widget, can_focus=True):
             self.item = item
             self.by = by
 
+    class Grew(Message):
+        """There may be more below the end of the window now."""
+
     def action_move(self, by: int) -> None:
         self.post_message(self.Move(self, by))
 
@@ -94,6 +98,7 @@ class MessageView(LogItem):
         ("wish('edit')", "e", "edit"),
         ("wish('regenerate')", "r", "again"),
         ("wish('branch')", "b", "branch"),
+        ("fold", "Enter", "fold"),
     )
 
     class Wished(Message):
@@ -141,6 +146,10 @@ class MessageView(LogItem):
     def action_fold(self) -> None:
         """Fold or unfold what can be folded."""
 
+    def mark(self, text: str, occurrence: int) -> Widget:
+        """Mark where a text stands, counted from 0. Returns the widget that holds it."""
+        raise NotImplementedError
+
     def on_blur(self) -> None:
         self._next_block = 0
 
@@ -163,6 +172,7 @@ class PromptView(MessageView, Static):
         super().__init__()
         self.turn = turn
         self._folded = True
+        self._marked = ""
         self._show()
 
     @property
@@ -173,8 +183,18 @@ class PromptView(MessageView, Static):
         self._folded = not self._folded
         self._show()
 
-    def unfold(self) -> None:
-        self._folded = False
+    def mark(self, text: str, occurrence: int) -> Widget:
+        self._marked = text
+        if (
+            _nth(self.turn.prompt, text, occurrence) >= FOLDED_CHARACTERS
+            or self.turn.prompt.count("\n") >= FOLDED_LINES
+        ):
+            self._folded = False
+        self._show()
+        return self
+
+    def unmark(self) -> None:
+        self._marked = ""
         self._show()
 
     def _show(self) -> None:
@@ -182,7 +202,7 @@ class PromptView(MessageView, Static):
         shown = text[:SHOWN_CHARACTERS]
         if self._folded:
             shown = "\n".join(text[:FOLDED_CHARACTERS].split("\n")[:FOLDED_LINES])
-        parts = [Content(shown)]
+        parts = [_marking(shown, self._marked)]
         if len(shown) < len(text):
             lines = text.count("\n", len(shown))
             more = bars.plural(lines, "more line") if lines else bars.plural(len(text) - len(shown), "more character")
@@ -232,9 +252,22 @@ class ReplyView(MessageView, Vertical):
         else:
             await self.markdown.update(parts.answer)
         self._shown = parts.answer
+        self.post_message(self.Grew())
 
     def action_fold(self) -> None:
         self.thought.fold()
+
+    def mark(self, text: str, occurrence: int) -> Widget:
+        holder: Widget = self.markdown
+        for block in self.markdown.query(MarkdownBlock):
+            count = 0 if block.query(MarkdownBlock) else (block.source or "").lower().count(text.lower())
+            if count:
+                holder = block
+                if occurrence < count:
+                    break
+                occurrence -= count
+        holder.add_class("-marked")
+        return holder
 
     def show_figures(self) -> None:
         """Show how the reply ended and its figures."""
@@ -304,6 +337,23 @@ def figures_of(turn: Turn) -> list[str]:
     else:
         parts.append("dense")
     return [*parts, f"{bars.count(figures['tokens'])} tokens", f"seed {figures.get('seed')}"]
+
+
+def _marking(shown: str, text: str) -> Content:
+    """The text of a prompt with every place of ``text`` marked."""
+    content = Content(shown)
+    low, place = shown.lower(), -1
+    while text and (place := low.find(text.lower(), place + 1)) >= 0:
+        content = content.stylize("$background on $warning", place, place + len(text))
+    return content
+
+
+def _nth(text: str, part: str, occurrence: int) -> int:
+    """Where a part stands for the n-th time, counted from 0."""
+    place = -1
+    for _ in range(occurrence + 1):
+        place = text.lower().find(part.lower(), place + 1)
+    return place
 
 
 def views_of(turns: Sequence[Turn]) -> list[MessageView]:

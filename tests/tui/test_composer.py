@@ -120,7 +120,7 @@ async def test_tab_completes_a_command() -> None:
         composer = app.query_one(Composer)
         assert composer.suggestion == "erify"
         await pilot.press("tab")
-        assert composer.text == "/verify"
+        assert composer.text == "/verify "
 
 
 async def test_a_very_large_paste_is_sent_whole_and_shown_short() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localspec.errors import StoreError
+from localspec.tui.attachments import read_file
+from localspec.tui.shell import ShellView
+
+from localspec.errors import AttachmentError, StoreError
 
 from .table import Command
 
@@ -36,6 +39,24 @@ async def _title(app: LocalspecApp, argument: str) -> None:
         app.tell(f"The conversation is called {argument}.")
 
 
+async def _attach(app: LocalspecApp, argument: str) -> None:
+    if not argument:
+        outputs = [view for view in app.query(ShellView) if not view.is_running]
+        if outputs:
+            outputs[-1].action_attach()
+        else:
+            app.complain("Say which file: /attach notes.md. Without one, the output of the last ! command is attached.")
+        return
+    try:
+        app.entry.attach(read_file(Path(argument).expanduser()))
+    except AttachmentError as problem:
+        app.complain(str(problem))
+
+
+async def _find(app: LocalspecApp, argument: str) -> None:
+    await app.action_find(argument)
+
+
 async def _help(app: LocalspecApp, argument: str) -> None:
     await app.action_help()
 
@@ -63,6 +84,8 @@ COMMANDS = (
     Command("new", "", "start a new conversation", _new),
     Command("resume", "", "pick a past conversation", _resume),
     Command("title", "TEXT", "call the conversation something else", _title),
+    Command("find", "TEXT", "search in this conversation", _find),
+    Command("attach", "[FILE]", "let a file, or the last ! output, go along", _attach),
     Command("help", "", "keys, commands and words", _help),
     Command("save", "FILE", "export as Markdown, or as JSON to a .json file", _save),
     Command("quit", "", "leave; everything is saved", _quit),
