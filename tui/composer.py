@@ -100,7 +100,7 @@ class Composer(TextArea):
         elif self.edited is not None:
             self.put("")
         self.edited = turn
-        self.border_title = "" if turn is None else "editing an earlier prompt, Esc gives it up"
+        self.border_title = "" if turn is None else "editing, Esc gives it up"
 
     def remember(self, prompts: Sequence[str]) -> None:
         """Set the history, oldest first."""

@@ -27,6 +27,9 @@ FILES_S = 10.0
 """How long the list of the working folder's files is used before it is read again."""
 FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)$")
 
+GLUE = "\N{NO-BREAK SPACE}"
+"""Keeps a chip in one line."""
+
 
 class Chips(Static):
     """The attachments of the next prompt; a click removes one."""
@@ -35,8 +38,8 @@ class Chips(Static):
         self.display = bool(attachments)
         chips = [
             Content.assemble(
-                Content.from_markup("[$primary]▪[/] $name", name=attachment.name),
-                (f" {attachment.size} ", "$dim"),
+                Content.from_markup(f"[$primary]▪[/]{GLUE}$name", name=attachment.name),
+                (f"{GLUE}{attachment.size.replace(' ', GLUE)}{GLUE}", "$dim"),
                 Content.from_markup(f"[bold @click=remove({index})]✕[/]"),
             )
             for index, attachment in enumerate(attachments)

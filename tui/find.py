@@ -59,7 +59,8 @@ class FindBar(Horizontal):
         self._place = 0
 
     def compose(self) -> ComposeResult:
-        yield Input(placeholder="find in this conversation")
+        yield Static("find ", id="label")
+        yield Input(placeholder="in this conversation")
         yield Static(id="count")
 
     async def open(self, text: str) -> None:
@@ -102,7 +103,7 @@ class FindBar(Horizontal):
 
     async def _go(self) -> None:
         nothing = "not found" if self._text.strip() else ""
-        count = f"{self._place + 1} of {len(self._hits)}" if self._hits else nothing
+        count = f"↑↓ {self._place + 1} of {len(self._hits)}" if self._hits else nothing
         self.query_one("#count", Static).update(count)
         if self._hits:
             hit = self._hits[self._place]

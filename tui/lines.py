@@ -82,7 +82,10 @@ class Welcome(Static):
         rows.append(("context", f"{bars.count(n_ctx)} tokens"))
         lines: list[Content] = [Content.assemble(("localspec", "bold $primary")), Content("")]
         lines += [Content.assemble((f"{label:<9}", "$dim"), text) for label, text in rows]
-        lines += [Content(""), Content.assemble(("Ask something. Esc stops a reply, / lists commands.", "$dim"))]
+        lines += [
+            Content(""),
+            Content.assemble(("Ask something. / lists the commands, @ attaches a file, F1 helps.", "$dim")),
+        ]
         self.update(Content("\n").join(lines))
 
 

@@ -463,7 +463,7 @@ async def test_help_opens_and_closes(key: str) -> None:
         await ready(pilot)
         await pilot.press(key)
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        assert "new conversation" in screen_text(app)
+        assert "new line" in screen_text(app)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
         assert app.query_one(Composer).text == ""

@@ -58,7 +58,7 @@ async def test_a_file_is_completed_attached_and_sent(folder: Path) -> None:
         await pilot.pause()
         assert app.query_one(Composer).text == "Explain src/main.py "
         assert not completions.is_open
-        assert "src/main.py 13 B" in screen_text(app)
+        assert "src/main.py 13 B" in screen_text(app).replace("\N{NO-BREAK SPACE}", " ")
         assert await sent(pilot, session) == "Explain src/main.py\n\nsrc/main.py:\n````py\nprint('```')\n````"
         assert not app.query_one(Chips).display
 

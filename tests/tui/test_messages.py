@@ -139,12 +139,12 @@ async def test_e_edits_the_prompt_and_sending_keeps_the_earlier_version() -> Non
         await pilot.press("shift+tab", "e")
         composer = app.query_one(Composer)
         assert (composer.text, app.focused) == ("two", composer)
-        assert "editing an earlier prompt" in screen_text(app)
+        assert "editing, Esc" in screen_text(app)
         await pilot.press(*" and a half", "enter")
         await ready(pilot)
         assert [m.content for m in session.requests[-1][0]] == ["one", session.text, "two and a half"]
         assert [view.turn.prompt for view in app.query(PromptView)] == ["one", "two and a half"]
-        assert "editing" not in screen_text(app)
+        assert "editing," not in screen_text(app)
     with Store(paths.database()) as store:
         assert len(store.load(1).messages[2].versions) == 2
 
