@@ -97,8 +97,8 @@ class Settings(BaseModel):
     ubatch_size: Int = Field(ge=1, description="Prompt tokens per pass.")
     threads: Int = Field(ge=0, description="Threads for answering; 0 measures which number is fastest.")
     threads_batch: Int = Field(ge=0, description="Threads for reading the prompt; 0 is the same as --threads.")
-    n_gpu_layers: Int = Field(ge=-1, description="Layers of the model on the GPU; -1 is all.")
-    n_gpu_layers_draft: Int = Field(ge=-1, description="Layers of the draft model on the GPU; -1 is all.")
+    n_gpu_layers: Int = Field(ge=-1, description="Layers of the model on the GPU; -1 is as many as fit.")
+    n_gpu_layers_draft: Int = Field(ge=-1, description="Layers of the draft model on the GPU; -1 is as many as fit.")
     cache_type_k: KVType = Field(description="Type of the K cache: f32, f16, bf16, q8_0, q5_1, q5_0 ...")
     cache_type_v: KVType = Field(description="Type of the V cache.")
     cache_type_k_draft: KVType = Field(description="Type of the draft model's K cache.")
@@ -147,6 +147,10 @@ class Settings(BaseModel):
         if self.draft == "none":
             return ()
         return ("draft-model", "lookup") if self.draft == "auto" else (self.draft,)
+
+    def most_drafted(self, most: int) -> int:
+        """The largest K, ``most`` where it adapts."""
+        return most if self.draft_max == "auto" else self.draft_max
 
     def changed(self, **values: object) -> Settings:
         """A copy with other values, checked like any other; raises ConfigError."""

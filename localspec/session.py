@@ -12,47 +12,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import psutil
-
-from localspec import catalog, llama, memory, paths, threads
+from localspec import llama
 from localspec.chat_template import ChatTemplate, Message
 from localspec.config import Settings
 from localspec.controller import Controller
-from localspec.costs import Costs, measure
+from localspec.costs import Costs
 from localspec.decode import DecodeSettings, Ending, Reply, decode
 from localspec.drafters import Drafter
 from localspec.drafters.draft_model import DraftModel
 from localspec.drafters.none import NoDraft
 from localspec.drafters.stack import Stack
-from localspec.errors import ConfigError, PairError, SessionError
+from localspec.errors import PairError, SessionError
 from localspec.events import Event, Prefill, Round
-from localspec.gguf import read_header
-from localspec.header import Header
-from localspec.learned import Learned, fingerprint, folder, key
-from localspec.native_log import NATIVE_LOG
-from localspec.pair import Rollback, require_pair, rollback
-from localspec.probe import probe
+from localspec.learned import Learned
+from localspec.opening import LoadProgress, open_pair
 from localspec.sampling import Sampling
 from localspec.sequence import CachedSequence
 from localspec.tasks import Task, guess
-from localspec.verdict import title
 from localspec.verify import Mode
 
 __all__ = ["CurrentSettings", "LoadProgress", "Message", "ModelInfo", "Session"]
 
 CurrentSettings = Callable[[], Settings]
 """The settings in force now; called on the thread that decodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadProgress:
-    """How far a model is loaded."""
-
-    model: str
-    """"target" or "draft", or "costs" while passes are timed."""
-    name: str
-    fraction: float
-    """0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +77,8 @@ class Session:
         self.draft = _info(draft) if draft is not None else None
         self.n_ctx = target.n_ctx
         self.seed = 0
+        self.placement = ""
+        """Where the layers are, in a sentence."""
         self.dropped_turns = 0
         """Oldest turns left out of the last prompt because they did not fit."""
 
@@ -107,39 +91,15 @@ class Session:
         *,
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> Self:
-        """Check and load a pair. Nothing is loaded unless both headers are sound and fit each other.
-
-        Raises GGUFError, PairError, ModelError or ConfigError, each with the reason in one sentence.
-        """
-        NATIVE_LOG.keep_in(paths.log_file(), verbose=settings.verbose)
-        target_header = read_header(target)
-        draft_header = read_header(draft) if draft is not None else None
-        back = _require_rollback(target_header, draft_header)
-        if draft_header is not None:
-            require_pair(target_header, draft_header, suggestion=catalog.suggested_draft(target_header))
-        _require_memory(settings, target_header, draft_header)
-        opened: list[llama.Model | llama.Context] = []
+        """Check, load and measure a pair, as ``open_pair`` does; raises what it raises."""
+        pair = open_pair(settings, target, draft, progress)
         try:
-            contexts: list[llama.Context] = []
-            for role, path, header in (("target", target, target_header), ("draft", draft, draft_header)):
-                if path is None or header is None:
-                    continue
-                probe(path)
-                model = llama.Model(path, _model_options(settings, role), progress=_reporter(role, path, progress))
-                opened.append(model)
-                n_ctx = contexts[0].n_ctx if contexts else settings.ctx_size
-                contexts.append(llama.Context(model, _context_options(settings, role, n_ctx, back)))
-                opened.append(contexts[-1])
-            small = contexts[1] if len(contexts) > 1 else None
-            learned = _learned(settings, contexts[0], small)
-            _use_best_threads(settings, contexts, learned)
-            if learned.curve is None and _wants_costs(settings, contexts[0]):
-                learned.curve = measure(contexts[0], small, progress=_reporter("costs", target, progress))
-            return cls(contexts[0], small, settings, learned)
+            session = cls(pair.target, pair.draft, settings, pair.learned)
         except BaseException:
-            for item in reversed(opened):
-                item.close()
+            pair.close()
             raise
+        session.placement = pair.placement
+        return session
 
     def reply(
         self, messages: Sequence[Message], settings: Settings | None = None, *, current: CurrentSettings | None = None
@@ -287,65 +247,6 @@ def _info(context: llama.Context) -> ModelInfo:
     )
 
 
-def _require_rollback(target: Header, draft: Header | None) -> Rollback:
-    """Refuse by name what could not be decoded speculatively without wrong text."""
-    back = rollback(target)
-    if back.kind == "none" or (draft is not None and not back.supported):
-        hint = "" if back.kind == "none" else " Use it without a draft: `--draft none`."
-        raise PairError(f"{back.reason}{hint}")
-    if draft is not None and rollback(draft).kind in ("recurrent", "hybrid"):
-        # It drafts token by token, and a recurrent state can only go back within its last decode.
-        raise PairError("A recurrent or hybrid model cannot be the draft, because its state cannot take tokens back.")
-    return back
-
-
-def _require_memory(settings: Settings, target: Header, draft: Header | None) -> None:
-    """Refuse contexts that cannot be allocated: Linux grants the memory and kills the process when it is used."""
-    available = psutil.virtual_memory().available
-    wanted = settings.ctx_size or target.n_ctx_train
-    needed = 0
-    for header, role in ((target, "target"), (draft, "draft")):
-        if header is not None:
-            type_k, type_v = _cache_types(settings, role)
-            needed += memory.estimate(header, wanted, type_k, type_v, settings.ubatch_size).kv
-    if needed > available + _free_vram():
-        raise ConfigError(
-            f"The KV cache for `--ctx-size {wanted}` needs {needed / 2**30:.1f} GiB but only "
-            f"{available / 2**30:.1f} GiB are free; lower `--ctx-size` or use `-ctk q8_0 -ctv q8_0`."
-        )
-
-
-def _free_vram() -> int:
-    return sum(device.free_bytes for device in llama.devices() if device.kind == "gpu")
-
-
-def _cache_types(settings: Settings, role: str) -> tuple[llama.KVType, llama.KVType]:
-    if role == "draft":
-        return settings.cache_type_k_draft, settings.cache_type_v_draft
-    return settings.cache_type_k, settings.cache_type_v
-
-
-def _model_options(settings: Settings, role: str) -> llama.ModelOptions:
-    layers = settings.n_gpu_layers_draft if role == "draft" else settings.n_gpu_layers
-    return llama.ModelOptions(n_gpu_layers=layers, mmap=settings.mmap, mlock=settings.mlock, repack=settings.repack)
-
-
-def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) -> llama.ContextOptions:
-    type_k, type_v = _cache_types(settings, role)
-    n_threads = settings.threads or threads.usual()
-    return llama.ContextOptions(
-        n_ctx=n_ctx,
-        n_batch=settings.batch_size,
-        n_ubatch=min(settings.ubatch_size, settings.batch_size),
-        n_threads=n_threads,
-        n_threads_batch=settings.threads_batch or n_threads,
-        type_k=type_k,
-        type_v=type_v,
-        flash_attn=settings.flash_attn,
-        n_rs_seq=max(_most_drafted(settings, 8), 8) if role == "target" and back.needs_rs_seq else 0,
-    )
-
-
 def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeSettings:
     return DecodeSettings(
         mode=Mode(settings.verification),
@@ -361,7 +262,7 @@ def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeS
             logit_bias=tuple(sorted(settings.logit_bias.items())),
         ),
         draft_temp=settings.draft_temp,
-        draft_max=min(_most_drafted(settings, draft_limit), draft_limit) if settings.drafts else 0,
+        draft_max=min(settings.most_drafted(draft_limit), draft_limit) if settings.drafts else 0,
         adaptive=settings.draft_max == "auto",
         drafters=settings.drafters,
         draft_min=settings.draft_min,
@@ -371,46 +272,3 @@ def _decode_settings(settings: Settings, seed: int, draft_limit: int) -> DecodeS
         n_predict=settings.n_predict,
         ignore_eos=settings.ignore_eos,
     )
-
-
-def _most_drafted(settings: Settings, most: int) -> int:
-    return most if settings.draft_max == "auto" else settings.draft_max
-
-
-def _learned(settings: Settings, target: llama.Context, draft: llama.Context | None) -> Learned:
-    """What is known of this pair, on these devices, with the settings that change what passes cost."""
-    models = [context.model.path for context in (target, draft) if context is not None]
-    name = key(
-        models=[fingerprint(path) for path in models],
-        build=llama.build_info(),
-        devices=[f"{device.name} {device.description}" for device in llama.devices()],
-        threads=[settings.threads, settings.threads_batch],
-        layers=[settings.n_gpu_layers, settings.n_gpu_layers_draft],
-        cache=[_cache_types(settings, role) for role in ("target", "draft")],
-        context=target.n_ctx.bit_length(),
-        flash_attn=settings.flash_attn,
-        repack=settings.repack,
-    )
-    return Learned(folder() / f"{name}.json", title(*models))
-
-
-def _use_best_threads(settings: Settings, contexts: Sequence[llama.Context], learned: Learned) -> None:
-    """With ``threads: 0`` as many as decode fastest, measured once for a pair on a machine."""
-    target = contexts[0]
-    if settings.threads or target.model.is_recurrent or target.model.is_hybrid:
-        return
-    learned.threads = learned.threads or threads.choose(target)
-    for context in contexts:
-        context.set_threads(learned.threads, settings.threads_batch or threads.usual())
-
-
-def _wants_costs(settings: Settings, target: llama.Context) -> bool:
-    """A recurrent state cannot be put back after a pass that is only timed."""
-    stateful = target.model.is_recurrent or target.model.is_hybrid
-    return settings.drafts and settings.draft_max == "auto" and not stateful
-
-
-def _reporter(role: str, path: Path, progress: Callable[[LoadProgress], None] | None) -> Callable[[float], None] | None:
-    if progress is None:
-        return None
-    return lambda fraction: progress(LoadProgress(role, path.stem, fraction))

@@ -104,6 +104,8 @@ def _answer(config: Config, prompt: str, *, as_json: bool, raw: bool, compare: b
 
         with Session.open(config.settings, target, draft, progress=loading) as session:
             shown.clear()
+            if config.settings.verbose:
+                click.echo(session.placement, err=True)
             job = _Job(session, config.settings, prompt, raw, interrupt, shown)
             answer = job.speak(as_json)
             click.echo(answer.summary(), err=True)
