@@ -20,6 +20,8 @@ LEVEL_RATE = 0.06
 FREQUENCY_DECAY = 0.98
 CAUTION = 0.7
 """Standard errors."""
+FADE = 0.75
+"""What is left of the counts after a reply in which nothing was drafted, and so nothing learned."""
 
 
 class Acceptance:
@@ -28,15 +30,25 @@ class Acceptance:
     def __init__(self, prior: Sequence[float], level: float) -> None:
         """``prior``: for each feature, in 0 to 1. ``level``: the mean that is expected, to which the prior is moved."""
         offset = _offset(prior, level)
+        self._prior = [PRIOR * _moved(p, offset) for p in prior]
         self._tried = [PRIOR] * len(prior)
-        self._kept = [PRIOR * _moved(p, offset) for p in prior]
+        self._kept = list(self._prior)
         self._shift = 0.0
+        self._idle = False
         self.frequency = [1.0 / len(prior)] * len(prior)
         """How often each feature was met lately, drafted or not; they sum to 1."""
         self.level = level
         """Mean acceptance of the latest tokens, those that were not worth drafting included."""
         self.seen = 0
         """Tokens learned from, in all."""
+
+    def begin(self) -> None:
+        """Another text. What one bad text taught must not keep a drafter off for ever: without drafts nothing better
+        is learned, so the counts of a drafter that was not used fade to what was believed at first."""
+        if self._idle:
+            self._tried = [PRIOR + FADE * (n - PRIOR) for n in self._tried]
+            self._kept = [p + FADE * (n - p) for p, n in zip(self._prior, self._kept, strict=True)]
+        self._shift, self._idle = 0.0, True
 
     def probability(self, feature: int) -> float:
         """That a token with this feature is accepted, given that all before it in its round are."""
@@ -55,6 +67,7 @@ class Acceptance:
         self._kept[feature] = keep * self._kept[feature] + accepted
         self._meet(feature, accepted)
         self.seen += 1
+        self._idle = False
 
     def pass_over(self, feature: int) -> None:
         """A token with this feature was not drafted. The level would be too high if only good tokens made it."""
@@ -74,6 +87,7 @@ class Acceptance:
             "frequency": [round(share, 5) for share in self.frequency],
             "level": round(self.level, 4),
             "seen": self.seen,
+            "idle": self._idle,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -87,6 +101,7 @@ class Acceptance:
         if not fits or not 0.0 <= level <= 1.0 or seen < 0 or not all(0.0 <= share <= 1.0 for share in frequency):
             raise ValueError("these counts belong to other features")
         self._tried, self._kept, self.frequency, self.level, self.seen = tried, kept, frequency, level, seen
+        self._idle = bool(state["idle"])
 
 
 def _moved(p: float, offset: float) -> float:

@@ -33,8 +33,8 @@ INTRODUCTION = 12
 """Rounds in which a draft model is tried whatever it costs, the first time that its pair is used."""
 INTRODUCTION_COST = 16.0
 """The most that it may cost it to catch up for that, in dense rounds."""
-FIRST_PROBE = 24
-"""Rounds before it is tried again; twice as many after each failure."""
+FIRST_PROBE, LAST_PROBE = 24, 64
+"""Rounds before it is tried again; twice as many after each failure, up to the second number."""
 OPTIMISM = 0.95
 """If not even this acceptance paid, the draft model is not tried."""
 RATE_MEMORY = 0.96
@@ -118,6 +118,7 @@ class Controller:
             self._patience = FIRST_PROBE
             self._tokens = self._cost = 0.0
         self.lookup, self.model = lookup, model
+        model.begin()
 
     @property
     def rate(self) -> float:
@@ -141,19 +142,22 @@ class Controller:
         verdict = f"K {best.k}" if best.k else "not worth a wider pass"
         return Plan(best.k, best.gain, f"{match.length} tokens match, {first:.2f} accepted: {verdict}")
 
-    def model_plan(self, behind: int, room: int, remaining: int | None) -> Plan:
-        """Whether to start the draft model, which has ``behind`` tokens to read first."""
+    def model_plan(self, behind: int, room: int, remaining: int | None, *, may_try: bool = True) -> Plan:
+        """Whether to start the draft model, which has ``behind`` tokens to read first.
+
+        ``may_try``: whether it may be drafted to learn, which is not the time for it where something better is at hand.
+        """
         self._reach, self._mixed, self._trial = 1.0, None, False
         level = self.model.level
         gain, k = self._future(0, 1.0, room)
         why = f"draft costs {self.costs.step:.2f} of a target step, {level:.2f} accepted"
         if gain > 0 and self._pays_to_catch_up(gain / (1.0 + k * level), behind, remaining):
             return Plan(min(room, MOST), gain, f"{why}: K {k}")
-        if self._introductions > 0 and self.costs.catch_up(behind) <= INTRODUCTION_COST:
+        if may_try and self._introductions > 0 and self.costs.catch_up(behind) <= INTRODUCTION_COST:
             self._introductions -= 1
             self._trial = True
             return Plan(min(2, room), 0.0, "this draft is new here: trying it", trial=True)
-        if self._may_probe(behind, room):
+        if may_try and self._may_probe(behind, room):
             self._since_probe, self._trial = 0, True
             return Plan(min(2, room), 0.0, f"{why}: trying again", trial=True)
         if gain > 0:
@@ -188,7 +192,11 @@ class Controller:
         self._account(0, cost)
         if plan.trial and not self._introductions:
             self._lost += max(0.0, cost + self._wider_by(steps) - accepted)
-            self._patience = FIRST_PROBE if accepted else 2 * self._patience
+            if accepted == steps:
+                # The next try comes at once, so that a text that has changed is followed soon.
+                self._patience = 0
+            else:
+                self._patience = FIRST_PROBE if accepted else min(max(2 * self._patience, FIRST_PROBE), LAST_PROBE)
 
     def _account(self, tokens: int, cost: float) -> None:
         forget = RATE_MEMORY if tokens else 1.0

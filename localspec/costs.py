@@ -20,6 +20,8 @@ WIDTHS = (2, 4, 8, 16, 3, 32, 5, 6, 12)
 MAX_WIDTH = 33
 BATCH = 32
 """Tokens of the pass that tells what it costs the draft model to catch up."""
+HELD = 8
+"""Tokens that a cache holds while passes are timed, or fewer where a pass takes fewer."""
 BUDGET_S = 3.0
 """The most time that a first measurement may take."""
 REPEATS = 2
@@ -53,6 +55,8 @@ class Costs:
     """The curve in force."""
 
     def __init__(self, curve: Curve | None = None) -> None:
+        self.measured = curve is not None
+        """Whether this began with a measurement, and not with a guess."""
         curve = curve or FLAT
         self._speed: float | None = math.log(curve.dense_s) if curve.dense_s > 0 else None
         self._width = [0.0, *(math.log(_interpolated(curve.widths, w)) for w in range(1, MAX_WIDTH + 1))]
@@ -98,7 +102,9 @@ class Costs:
         ratio = seconds / math.exp(self._speed)
         known = steps * self.step
         if behind > 4 * steps:
-            self._token += 0.2 * (max(ratio - known, 0.0) / behind - self._token)
+            # Clipped: a pause of the machine, taken for the price of reading, would keep the draft model off for good.
+            found = max(ratio - known, 0.0) / behind
+            self._token += 0.2 * (min(found, 2.0 * self._token + 0.01) - self._token)
         else:
             error = math.log(max(ratio - self.catch_up(behind), 1e-6) / known)
             self._step += 2 * RATIO_RATE * min(max(error, -CLIP), CLIP)
@@ -133,10 +139,11 @@ class _Timer:
 
     model: LanguageModel
     clock: Callable[[], float]
-    held: int = 8
+    held: int = HELD
     times: dict[int, list[float]] = field(default_factory=dict)
 
     def begin(self) -> None:
+        self.held = min(HELD, self.model.n_batch)
         self.model.rewind(0)
         self.model.decode([0] * self.held, 0)
         self.time(1)
@@ -148,6 +155,10 @@ class _Timer:
         self.model.decode([0] * width, width if rows is None else rows)
         self.times.setdefault(width, []).append(self.clock() - began)
         self.model.rewind(self.held)
+
+    def widest(self) -> int:
+        """Tokens that fit into one pass."""
+        return min(self.model.n_batch, self.model.n_ctx - self.held)
 
     def of(self, width: int) -> float:
         return median(self.times[width])
@@ -170,10 +181,11 @@ def measure(
         if timer is not None:
             timer.begin()
     began = clock()
+    widths = [width for width in WIDTHS if width <= dense.widest()]
     ratios: dict[int, list[float]] = {}
     steps: list[float] = []
     for repeat in range(REPEATS):
-        for i, width in enumerate(WIDTHS):
+        for i, width in enumerate(widths):
             if clock() - began + dense.of(1) * (width + 1) > BUDGET_S and len(ratios) > 1:
                 continue
             dense.time(1)
@@ -184,13 +196,15 @@ def measure(
                 drafting.time(1)
                 steps.append(drafting.times[1][-1] / one)
             if progress is not None:
-                progress((repeat * len(WIDTHS) + i + 1) / (REPEATS * len(WIDTHS)))
+                progress((repeat * len(widths) + i + 1) / (REPEATS * len(widths)))
     draft_step = draft_token = 0.0
     if drafting is not None:
-        drafting.time(BATCH, 0)
-        draft_step = median(steps)
-        draft_token = max(0.0, drafting.of(BATCH) - drafting.of(1)) / (BATCH - 1) / dense.of(1)
+        if steps:
+            many = max(2, min(BATCH, drafting.widest()))
+            drafting.time(many, 0)
+            draft_step = median(steps)
+            draft_token = max(0.0, drafting.of(many) - drafting.of(1)) / (many - 1) / dense.of(1)
         drafting.model.rewind(0)
     target.rewind(0)
-    widths = ((1, 1.0), *sorted((width, max(1.0, median(found))) for width, found in ratios.items()))
-    return Curve(dense.of(1), widths, draft_step, draft_token)
+    measured = ((1, 1.0), *sorted((width, max(1.0, median(found))) for width, found in ratios.items()))
+    return Curve(dense.of(1), measured, draft_step, draft_token)

@@ -81,7 +81,8 @@ class Learned:
         """Write it all, whole or not at all. A disk that refuses is no reason to stop a chat."""
         if self.path is None:
             return
-        if costs.dense_s is not None:
+        # A guess that was refined by a few rounds is no measurement, and would stand in the way of one.
+        if costs.measured and costs.dense_s is not None:
             self.curve = costs.curve()
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.partial")
         try:
@@ -116,7 +117,7 @@ class Learned:
             self._restore(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             log.warning("what was learned in %s cannot be read and is learned afresh: %s", path, error)
             self.curve, self.threads, self.tasks = None, None, {}
 
@@ -133,7 +134,7 @@ class Learned:
             record.lookup.restore(kept["lookup"])
             record.model.restore(kept["draft-model"])
             record.tokens = int(kept["tokens"])
-            record.accounts = {str(key): Account(**values) for key, values in kept["accounts"].items()}
+            record.accounts = {str(key): _account(values) for key, values in kept["accounts"].items()}
             self.tasks[task] = record
 
 
@@ -152,6 +153,16 @@ def fingerprint(path: Path) -> str:
 def folder() -> Path:
     """Where records are kept."""
     return paths.data_dir() / "learned"
+
+
+def _account(state: Mapping[str, Any]) -> Account:
+    if set(state) != set(Account.__dataclass_fields__):
+        raise ValueError("its accounts have other fields")
+    counts = [int(state[name]) for name in ("rounds", "drafted", "accepted")]
+    seconds = [float(state[name]) for name in ("saved_s", "wasted_s")]
+    if not all(0 <= number < float("inf") for number in (*counts, *seconds)):
+        raise ValueError("its accounts do not add up")
+    return Account(*counts, *seconds)
 
 
 def _curve(state: Mapping[str, Any]) -> Curve:

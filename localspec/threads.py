@@ -51,7 +51,8 @@ def choose(model: Threaded, numbers: Iterable[int] | None = None, *, clock: Call
     tried = list(candidates() if numbers is None else numbers)
     times: dict[int, list[float]] = {n: [] for n in tried}
     model.rewind(0)
-    model.decode([0] * HELD, 0)
+    held = min(HELD, model.n_batch)
+    model.decode([0] * held, 0)
     began = None
     # In turn, so that a pause of the machine does not fall on one number alone. The first turn only warms up.
     for turn in range(ROUNDS):
@@ -60,7 +61,7 @@ def choose(model: Threaded, numbers: Iterable[int] | None = None, *, clock: Call
             started = clock()
             model.decode([0], 1)
             times[n].append(clock() - started)
-            model.rewind(HELD)
+            model.rewind(held)
         if turn == 0:
             times, began = {n: [] for n in tried}, clock()
         elif began is not None and clock() - began > BUDGET_S:

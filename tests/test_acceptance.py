@@ -61,6 +61,24 @@ def test_what_was_learned_survives_as_json() -> None:
     assert kept.state() == found.state()
 
 
+def test_what_one_text_taught_fades_while_nothing_is_drafted() -> None:
+    found = Acceptance(PRIOR, 0.5)
+    for _ in range(60):
+        found.learn(2, accepted=False)
+    bad = found.probability(2)
+    found.begin()
+    after_one = found.probability(2)
+    # The shift belonged to the text before; the counts stay, because that text was drafted.
+    assert bad < after_one < 0.15
+    for _ in range(20):
+        found.begin()
+    assert found.probability(2) == pytest.approx(PRIOR[2], abs=0.05)
+    for _ in range(60):
+        found.learn(2, accepted=True)
+        found.begin()
+    assert found.probability(2) > 0.9
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -10,6 +10,7 @@ import pytest
 
 from localspec.controller import (
     HORIZON,
+    LAST_PROBE,
     MOST,
     Controller,
     lookup_acceptance,
@@ -142,6 +143,46 @@ def test_drafting_comes_back_when_the_text_becomes_easier() -> None:
     for _ in range(600):
         drafted += world.round(controller, easy)
     assert drafted > 1000
+
+
+def test_a_text_that_becomes_easier_is_noticed_within_a_few_tries() -> None:
+    world, controller = World(GPU), controller_of(GPU)
+    for _ in range(400):
+        world.round(controller, Text(0.02, seed=3))
+    easy = Text(0.95, seed=4)
+    rounds = next(i for i in range(1000) if world.round(controller, easy) > 2)
+    assert rounds <= LAST_PROBE + 16
+
+
+def speed_ups(controller: Controller, curve: Curve, text: Text, replies: int) -> list[float]:
+    """Of replies of 128 tokens, each to a new prompt of 100 that the draft model has not read."""
+    found = []
+    for _ in range(replies):
+        controller.begin(controller.lookup, controller.model)
+        world = World(curve, behind=100)
+        while world.tokens < 128:
+            world.round(controller, text)
+        found.append(world.speed_up)
+    return found
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_replies_to_hard_texts_are_as_fast_as_dense_and_easier_ones_are_found_out(curve: Curve) -> None:
+    # On a CPU it costs more to catch up in mid-reply than may be spent on tries, so a new reply is the chance to.
+    controller = controller_of(curve)
+    hard = speed_ups(controller, curve, Text(0.1, seed=8), 30)
+    assert len(hard) / sum(1.0 / speed_up for speed_up in hard) >= 0.97
+    easy = speed_ups(controller, curve, Text(0.9, seed=9), 20)
+    assert curve is Q4_CPU or max(easy[:12]) > 1.2
+    assert curve is Q4_CPU or easy[-1] > 1.2
+
+
+def test_the_draft_is_not_tried_while_a_lookup_pays() -> None:
+    controller = controller_of(Q4_CPU)
+    controller.begin(lookup_acceptance(), model_acceptance(Task.CHAT), introduce=True)
+    for _ in range(40):
+        assert controller.model_plan(0, MOST, None, may_try=False).k == 0
+    assert controller.model_plan(0, MOST, None).trial
 
 
 def test_a_new_task_starts_from_its_own_record() -> None:

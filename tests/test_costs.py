@@ -19,10 +19,11 @@ class Clocked(TableModel):
 
     def __init__(self, step: float, token: float) -> None:
         super().__init__(3, seed=1)
-        self._step, self._token = step, token
+        self._step, self._token, self.widest = step, token, 0
 
     def decode(self, tokens, n_rows=1):  # type: ignore[no-untyped-def]
         Clocked.now += self._step + self._token * (len(tokens) - 1)
+        self.widest = max(self.widest, len(tokens))
         return super().decode(tokens, n_rows)
 
 
@@ -54,6 +55,16 @@ def test_a_slow_model_is_measured_within_the_budget() -> None:
     assert [width for width, _ in curve.widths][:3] == [1, 2, 4]
     assert max(width for width, _ in curve.widths) < max(WIDTHS)
     assert curve.draft_step == 0.0
+
+
+@pytest.mark.parametrize("n_batch", [1, 2, 7])
+def test_only_passes_that_fit_into_a_batch_are_measured(n_batch: int) -> None:
+    target, draft = Clocked(0.010, 0.005), Clocked(0.004, 0.001)
+    target.n_batch = draft.n_batch = n_batch
+    curve = measure(target, draft, clock=clock)
+    assert max(target.widest, draft.widest) <= n_batch
+    assert [width for width, _ in curve.widths] == [w for w in (1, 2, 3, 4, 5, 6) if w <= n_batch]
+    assert (target.held, draft.held) == ([], [])
 
 
 def test_widths_between_and_beyond_the_measured_ones_have_a_cost_too() -> None:
@@ -91,6 +102,15 @@ def test_one_pause_of_the_machine_changes_little() -> None:
     costs.observe_target(4, 30.0)
     assert costs.dense_s == pytest.approx(0.04, rel=0.1)
     assert costs.width(4) == pytest.approx(3.1, rel=0.05)
+
+
+def test_one_pause_while_the_draft_reads_does_not_make_reading_dear() -> None:
+    costs = Costs(CURVE)
+    costs.observe_draft(2, 100, 60.0)
+    assert costs.catch_up(100) < 1.5 * CURVE.draft_token * 100
+    for _ in range(40):
+        costs.observe_draft(2, 100, 0.04 * (2 * 0.6 + 100 * 0.3))
+    assert costs.catch_up(100) == pytest.approx(30.0, rel=0.1)
 
 
 def test_a_ratio_that_was_measured_wrongly_is_corrected_by_real_rounds() -> None:

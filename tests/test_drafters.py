@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from localspec import llama
+from localspec.controller import Controller
+from localspec.costs import Costs, Curve
 from localspec.decode import DecodeSettings, Reply, decode
 from localspec.drafters import Drafter, DraftRules, above
 from localspec.drafters.draft_model import DraftModel
 from localspec.drafters.none import NoDraft
+from localspec.drafters.stack import Stack
 from localspec.events import Round
 from localspec.sampling import Distribution, Processor, Sampling
 from localspec.sequence import CachedSequence, LanguageModel, Logits
@@ -98,6 +101,19 @@ def test_no_token_is_decoded_twice_in_a_reply(mode: Mode, k: int) -> None:
     assert target.decoded_twice() == draft.decoded_twice() == []
     # Everything but the last token, and each rejected draft once.
     assert sum(target.passes) == len(tokens) - 1 + sum(len(event.rejected) for event in rounds)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_no_token_is_decoded_twice_where_lookups_and_the_model_take_turns(adaptive: bool) -> None:
+    model = TableModel(4, seed=1, n_ctx=400)
+    target, draft = Recorded(model), Recorded(like(model))
+    costs = Costs(Curve(0.01, ((1, 1.0), (8, 1.3)), 0.2, 0.01))
+    drafter = Stack(DraftModel(draft), Controller(costs))
+    settings = DecodeSettings(mode=Mode.GREEDY, draft_max=4, n_predict=100, adaptive=adaptive)
+    # It begins with a lookup, when a draft model that reads the prompt at once has read it.
+    _, rounds = reply_to([0, 1, 2, 3] * 8, CachedSequence(target), drafter, settings)
+    assert {"lookup", "draft-model"} <= {event.drafter for event in rounds}
+    assert target.decoded_twice() == draft.decoded_twice() == []
 
 
 @pytest.mark.parametrize("k", [1, 4])

@@ -81,6 +81,8 @@ def test_no_text_is_kept(tmp_path: Path) -> None:
         '{"format": 2, "threads": null, "pair": "", "costs": null, "tasks": {"juggling": {}}}',
         '{"format": 2, "threads": null, "pair": "", "costs": null, "tasks": {"chat": {"lookup": {}}}}',
         '{"format": 2, "threads": null, "pair": "", "costs": null, "tasks": []}',
+        '{"format": 2, "threads": Infinity, "pair": "", "costs": null, "tasks": {}}',
+        "[" * 100_000,
         b"\xff\xfe\x00",
     ],
 )
@@ -91,6 +93,28 @@ def test_a_damaged_record_is_learned_afresh(tmp_path: Path, content: str | bytes
     assert (record.curve, record.tasks) == (None, {})
     record.save(Costs(CURVE))
     assert Learned(path, "pair").curve is not None
+
+
+@pytest.mark.parametrize(
+    "damage", [{"rounds": "many"}, {"saved_s": float("nan")}, {"accepted": -1}, {"more": 1}, "none"]
+)
+def test_accounts_that_do_not_add_up_are_refused(tmp_path: Path, damage: dict[str, object] | str) -> None:
+    path = tmp_path / "pair.json"
+    record = Learned(path, "pair")
+    record.add(Task.CODE, a_round("lookup", 2, 1, 0.05))
+    record.save(Costs(CURVE))
+    state = json.loads(path.read_text())
+    accounts = state["tasks"]["code"]["accounts"]
+    accounts["lookup"] = {**accounts["lookup"], **damage} if isinstance(damage, dict) else damage
+    path.write_text(json.dumps(state))
+    assert Learned(path, "pair").tasks == {}
+
+
+def test_a_guess_at_the_costs_is_not_kept_as_if_it_were_measured(tmp_path: Path) -> None:
+    path, guess = tmp_path / "pair.json", Costs()
+    guess.observe_target(1, 0.03)
+    Learned(path, "pair").save(guess)
+    assert Learned(path, "pair").curve is None
 
 
 def test_a_disk_that_refuses_stops_nothing(tmp_path: Path) -> None:

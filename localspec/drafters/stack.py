@@ -74,8 +74,8 @@ class Stack:
     def observe(self, outputs: TargetOutputs) -> None: ...
 
     def accept(self, n: int) -> None:
-        if self._model is not None:
-            self._model.accept(n if self._by == "draft-model" else 0)
+        if self._model is not None and self._by == "draft-model":
+            self._model.accept(n)
 
     def remarks(self) -> Remarks:
         dense_s = self._controller.costs.dense_s
@@ -120,7 +120,7 @@ class Stack:
         modelled = NOTHING
         if self._model is not None and self._drafts_by_model():
             self._behind = self._model.behind(tokens)
-            modelled = controller.model_plan(self._behind, k, remaining)
+            modelled = controller.model_plan(self._behind, k, remaining, may_try=looked_up.k == 0)
         if looked_up.k and looked_up.gain >= modelled.gain:
             self._plan = looked_up
             return self._looked_up(looked_up.k)
