@@ -40,8 +40,8 @@ def report(items, tax):
 NEWS = """The harbour town of Ostrava Bay opened its new tidal bridge on Monday after four years of work. The bridge,
 which lifts for ships twice a day, links the old fish market to the railway station and cuts the walk from forty minutes
 to eight. Its builders had to stop for a whole winter when divers found the keel of a trading ship from the 1600s under
-the third pillar; the keel now lies in the town museum. Shopkeepers hope for more visitors, while fishermen fear that the
-lifting times will not suit the tides. The council promised to review the timetable after three months."""
+the third pillar; the keel now lies in the town museum. Shopkeepers hope for more visitors, while fishermen fear that
+the lifting times will not suit the tides. The council promised to review the timetable after three months."""
 TASKS = {
     "chat": (
         "What should I think about before I get a dog?",
