@@ -1,7 +1,7 @@
 """Time to the first token: of a second turn over a cold start with the same history, and of auto over dense decoding.
 
-The history is a conversation of about `--history` tokens. A cold start reads all of it; a second turn finds it in the KV
-cache and reads what is new. Each pair of figures is taken in turn, and the median ratio is printed with its range.
+The history is a conversation of about `--history` tokens. A cold start reads all of it; a second turn finds it in the
+KV cache and reads what is new. Each pair of figures is taken in turn, and the median ratio is printed with its range.
 
     python benchmarks/ttft.py --history 4000 --repeat 3
 """
