@@ -29,6 +29,10 @@ CLIP = 0.5
 """The most that one observation may be off, in nats: a pause of the machine says nothing about ratios."""
 SPEED_RATE, RATIO_RATE = 0.15, 0.02
 """Shares of a surprise that go to the common speed and to a ratio that is well known."""
+FIRST_CHECK, LAST_CHECK = 8, 64
+"""Rounds without a dense one after which one is due: wrong ratios can only be told from a slow machine by it."""
+TRUE, WRONG = 0.15, 0.3
+"""In nats: a dense round that differs by less puts the next check off; ratios that were off by more bring it near."""
 MEASURED, BETWEEN, BEYOND = 12, 4, 0
 """How many observations a ratio is worth that was measured, lies between two such, or beyond them all."""
 
@@ -64,6 +68,7 @@ class Costs:
         self._known = [MEASURED if w in known else BETWEEN if w < max(known) else BEYOND for w in range(MAX_WIDTH + 1)]
         self._step = math.log(curve.draft_step) if curve.draft_step > 0 else 0.0
         self._token = curve.draft_token
+        self._borrowed, self._since_dense, self._check = 0.0, 0, FIRST_CHECK
 
     @property
     def dense_s(self) -> float | None:
@@ -83,17 +88,31 @@ class Costs:
         """What it costs the draft model to read ``n`` tokens beside the one that its next step reads."""
         return max(0, n) * self._token
 
+    @property
+    def dense_is_due(self) -> bool:
+        """Whether a round without a draft is needed to compare with."""
+        return self._since_dense >= self._check
+
     def observe_target(self, width: int, seconds: float) -> None:
         """A round's pass over ``width`` tokens took this long, the host's part included."""
         width = min(width, MAX_WIDTH)
         known = self._known[width]
-        surprise = self._surprise(seconds, self._width[width], known)
-        if width > 1:
-            self._width[width] += max(RATIO_RATE, 1.0 / (known + 2.0)) * surprise
-            self._known[width] += 1
-            for wider in range(width + 1, MAX_WIDTH + 1):
-                if self._known[wider] == BEYOND:
-                    self._width[wider] = self._width[width] + math.log(wider / width)
+        seen = math.log(max(seconds, 1e-7)) - self._width[width]
+        speed = seen if self._speed is None else self._speed
+        surprise = min(max(seen - speed, -CLIP), CLIP)
+        if width == 1:
+            back = self._give_back(surprise)
+            self._speed = speed - back + SPEED_RATE * (surprise + back)
+            return
+        moved = SPEED_RATE * surprise * known / (known + 2.0)
+        self._speed = speed + moved
+        self._borrowed += moved
+        self._since_dense += 1
+        self._width[width] += max(RATIO_RATE, 1.0 / (known + 2.0)) * surprise
+        self._known[width] += 1
+        for wider in range(width + 1, MAX_WIDTH + 1):
+            if self._known[wider] == BEYOND:
+                self._width[wider] = self._width[width] + math.log(wider / width)
 
     def observe_draft(self, steps: int, behind: int, seconds: float) -> None:
         """The draft model took ``steps`` steps in this time, having been ``behind`` by so many tokens."""
@@ -114,14 +133,18 @@ class Costs:
         widths = tuple((w, self.width(w)) for w in range(1, MAX_WIDTH + 1) if self._known[w] > BETWEEN)
         return Curve(self.dense_s or 0.0, widths, self.step, self._token)
 
-    def _surprise(self, seconds: float, ratio: float, known: int) -> float:
-        """How much slower than expected, in nats and clipped; the common speed follows it where the ratio is known."""
-        seen = math.log(max(seconds, 1e-7))
-        if self._speed is None:
-            self._speed = seen - ratio
-        surprise = min(max(seen - self._speed - ratio, -CLIP), CLIP)
-        self._speed += SPEED_RATE * surprise * known / (known + 2.0)
-        return surprise
+    def _give_back(self, surprise: float) -> float:
+        """What wide passes have moved the speed by and a dense round takes back belonged to their ratios, for a machine
+        that has become slower is slower for both. Returns how much it was, in nats."""
+        back = math.copysign(min(abs(surprise), abs(self._borrowed)), self._borrowed)
+        back = back if surprise * self._borrowed < 0.0 else 0.0
+        self._width[2:] = [max(0.0, ratio + back) for ratio in self._width[2:]]
+        if self._since_dense >= FIRST_CHECK and abs(surprise) < TRUE:
+            self._check = min(2 * self._check, LAST_CHECK)
+        elif abs(back) > WRONG:
+            self._check = FIRST_CHECK
+        self._borrowed, self._since_dense = 0.0, 0
+        return back
 
 
 def _interpolated(points: Sequence[tuple[int, float]], w: int) -> float:

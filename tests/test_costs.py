@@ -121,6 +121,36 @@ def test_a_ratio_that_was_measured_wrongly_is_corrected_by_real_rounds() -> None
     assert costs.dense_s == pytest.approx(0.04, rel=0.1)
 
 
+@pytest.mark.parametrize("wrong", [0.4, 2.5])
+def test_a_curve_that_is_wrong_throughout_is_soon_corrected_where_dense_rounds_come_between(wrong: float) -> None:
+    costs, chance = Costs(Curve(0.04, ((1, 1.0), (2, 1.0 + 0.7 * wrong), (4, 1.0 + 2.1 * wrong)))), random.Random(1)
+    for i in range(120):
+        width = 1 if i % 8 == 0 else chance.choice((2, 4))
+        costs.observe_target(width, chance.lognormvariate(0, 0.1) * 0.04 * Costs(CURVE).width(width))
+    assert costs.dense_s == pytest.approx(0.04, rel=0.15)
+    assert [costs.width(2), costs.width(4)] == pytest.approx([1.7, 3.1], rel=0.25)
+
+
+def test_noise_alone_moves_no_ratio() -> None:
+    costs, chance = Costs(CURVE), random.Random(2)
+    for i in range(2000):
+        width = 1 if i % 8 == 0 else chance.choice((2, 4))
+        costs.observe_target(width, chance.lognormvariate(0, 0.15) * 0.04 * Costs(CURVE).width(width))
+    assert [costs.width(2), costs.width(4)] == pytest.approx([1.7, 3.1], rel=0.1)
+
+
+def test_a_dense_round_is_due_after_many_that_were_not_and_later_where_all_is_as_expected() -> None:
+    costs, waited = Costs(CURVE), []
+    for _ in range(6):
+        rounds = 0
+        while not costs.dense_is_due:
+            costs.observe_target(4, 0.04 * 3.1)
+            rounds += 1
+        costs.observe_target(1, 0.04)
+        waited.append(rounds)
+    assert waited == [8, 16, 32, 64, 64, 64]
+
+
 def test_what_was_refined_can_be_kept() -> None:
     costs = Costs(CURVE)
     costs.observe_target(2, 0.1)

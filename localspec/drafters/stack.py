@@ -22,6 +22,7 @@ from localspec.verify import DraftToken
 SURE = 6
 """With a fixed K and a draft model at hand, only matches as long as this are followed."""
 NOTHING = Plan(0, 0.0, "")
+COMPARISON = Plan(0, 0.0, "a round without a draft, to compare with")
 FIRST = Plan(0, 0.0, "the first token comes first")
 
 
@@ -114,6 +115,9 @@ class Stack:
         if self._first:
             # A draft would make whoever waits for a reply wait longer for its beginning.
             self._plan = FIRST
+            return []
+        if self._controller.costs.dense_is_due:
+            self._plan = COMPARISON
             return []
         controller, remaining = self._controller, self._drafts().remaining()
         looked_up = controller.lookup_plan(self._match, k) if "lookup" in self._drafts().kinds else NOTHING
