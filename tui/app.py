@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -23,6 +23,8 @@ from localspec.errors import ConfigError, LocalspecError
 
 from . import commands, theme
 from .chat import ChatLog, Kind
+from .clipboard import offer_to_tmux
+from .comparing import Comparing
 from .composer import Composer
 from .conversation import Conversation, Turn
 from .conversations import Conversations
@@ -30,7 +32,7 @@ from .editor import edited
 from .entry import Entry
 from .find import FindBar
 from .help import HelpScreen
-from .lines import Line, Welcome, hints, loading_line, message_hints
+from .lines import Line, Welcome, hints, loading_line, message_hints, settings_line
 from .messages import LogItem, MessageView
 from .panel import Panel, Strip
 from .replying import Phase, Replying
@@ -40,6 +42,7 @@ from .shell import ShellView
 from .worker import Decoder, Loaded
 
 if TYPE_CHECKING:
+    from localspec.chat_template import Message
     from localspec.config import Settings
     from localspec.session import LoadProgress
 
@@ -74,6 +77,7 @@ class LocalspecApp(App[int]):
         Binding("ctrl+f", "find", "Search in this conversation", show=False, priority=True),
         Binding("ctrl+g", "editor", "Write in your editor", show=False),
         Binding("ctrl+o", "regenerate", "Reply again", show=False),
+        Binding("f8", "compare", "Compare with dense decoding", show=False),
         Binding("f1,question_mark", "help", "Help", show=False),
     ]
 
@@ -96,6 +100,7 @@ class LocalspecApp(App[int]):
         self.replying = Replying(self, self.decoder)
         self.conversations = Conversations(self)
         self.sending = Sending(self, prompt)
+        self.comparing = Comparing(self)
         self._database = database
         self._resume = resume
         self._afterwards: Callable[[], Awaitable[None]] | None = None
@@ -146,6 +151,10 @@ class LocalspecApp(App[int]):
     async def on_unmount(self) -> None:
         await asyncio.to_thread(self.decoder.close, CLOSE_S)
         self.conversations.close()
+
+    def copy_to_clipboard(self, text: str) -> None:
+        super().copy_to_clipboard(text)
+        offer_to_tmux(text)
 
     def tell(self, text: str, kind: Kind = Kind.NOTE) -> None:
         """Say something in the chat."""
@@ -267,13 +276,18 @@ class LocalspecApp(App[int]):
     async def _wished(self, event: MessageView.Wished) -> None:
         await self.conversations.grant(event.view.turn, event.view.role, event.wish)
 
-    @on(Composer.Left)
-    def _to_messages(self) -> None:
-        self.chat.select_last()
+    def action_select_message(self) -> None:
+        self.chat.action_last()
 
-    @on(ChatLog.Left)
-    def _to_composer(self) -> None:
-        self.composer.focus()
+    def action_write(self) -> None:
+        """Go to the input line, at once: the next key may be here already."""
+        self.screen.set_focus(self.composer)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take a letter to the input line that was typed so soon after going there that it came to a message."""
+        if self.focused is self.composer and event.is_printable and event.character is not None:
+            event.prevent_default()
+            self.composer.insert(event.character)
 
     def on_descendant_focus(self) -> None:
         self.show_hints()
@@ -283,6 +297,13 @@ class LocalspecApp(App[int]):
             await self.sending.again(self.conversation.turns[-1])
         else:
             self.complain("There is no reply yet.")
+
+    def action_compare(self) -> None:
+        self.run_worker(self._from_palette(commands.named("compare")))
+
+    def compare(self, messages: list[Message]) -> None:
+        """Answer with a draft and densely, and tell how both did."""
+        self.run_worker(self.comparing.run(messages), exclusive=False)
 
     async def reply_over(self) -> None:
         """Do what waited for the end of the reply."""
@@ -331,16 +352,9 @@ class LocalspecApp(App[int]):
         settings = self.settings
         drafts = settings.drafts and (settings.draft != "draft-model" or self.has_draft or self.phase is Phase.LOADING)
         k = 0 if not drafts else None if settings.draft_max == "auto" else settings.draft_max
-        verify = ("gumbel" if settings.temp > 0 else "greedy") if settings.verify == "auto" else settings.verify
         top = self.query_one("#top", Line)
         top.left = Content.assemble(("localspec", "bold $primary"))
-        parts = (
-            f"K {'auto' if k is None else k}",
-            "dense" if k == 0 else verify,
-            f"temp {settings.temp:g}",
-            *self.pair.split(" ", 1),
-        )
-        top.right = [Content.assemble((part, "$dim")) for part in parts]
+        top.right = settings_line(settings, k, self.pair)
         self.replying.meter.next_draft_max(k)
         self.show_readings()
 

@@ -30,6 +30,7 @@ KEYS = (
     ("e, r, b", "edit and resend, reply again, branch"),
     ("[, ]", "earlier and later version"),
     ("Enter on a message", "fold or unfold"),
+    ("F8", "compare with dense decoding"),
     ("Ctrl+N", "new conversation"),
     ("Ctrl+S", "past conversations"),
     ("Ctrl+P", "command palette"),

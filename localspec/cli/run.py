@@ -151,7 +151,7 @@ class _Job:
 
     def compare(self, answer: Answer) -> str:
         """Answers again without a draft, from the same seed and to the same length, and says how both did."""
-        from localspec.cli.compare import comparison
+        from localspec.comparison import comparison
 
         count = 0
 

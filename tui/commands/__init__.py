@@ -10,7 +10,12 @@ from .table import Command
 
 COMMANDS = (*chat.COMMANDS, *messages.COMMANDS, *controls.COMMANDS)
 
-__all__ = ["COMMANDS", "Command", "find"]
+__all__ = ["COMMANDS", "Command", "find", "named"]
+
+
+def named(name: str) -> Command:
+    """The command of that name."""
+    return next(command for command in COMMANDS if command.name == name)
 
 
 def find(text: str) -> tuple[Command | None, str] | None:

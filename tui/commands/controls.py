@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from localspec import verdict
+from localspec import config, verdict
+from localspec.chat_template import Message
 
+from ..replying import Phase
 from .table import Command
 
 if TYPE_CHECKING:
@@ -42,6 +44,31 @@ async def _system(app: LocalspecApp, argument: str) -> None:
     app.change(system=argument or None)
 
 
+async def _compare(app: LocalspecApp, argument: str) -> None:
+    turns = app.conversation.turns
+    if app.phase is not Phase.READY:
+        app.complain("Wait until the reply is over, or stop it with Esc.")
+    elif argument:
+        system = [Message("system", app.settings.system)] if app.settings.system else []
+        app.compare([*system, Message("user", argument)])
+    elif turns:
+        app.compare(app.conversation.messages(app.settings.system))
+    else:
+        app.complain("Say what to compare, for example /compare Write a haiku.")
+
+
+def _setting(name: str, argument: str) -> Command:
+    """A command that sets a setting; its name and its line of help are those of the setting."""
+    field = config.Settings.model_fields[name]
+    optional = type(None) in get_args(field.annotation)
+
+    async def run(app: LocalspecApp, value: str) -> None:
+        app.change(**{name: None if optional and value in ("", "none") else value})
+
+    summary = (field.description or "").rstrip(".")
+    return Command(name.replace("_", "-"), argument, summary[:1].lower() + summary[1:], run)
+
+
 async def _why(app: LocalspecApp, argument: str) -> None:
     record = verdict.latest(app.pair)
     if record is None:
@@ -58,4 +85,14 @@ COMMANDS = (
     Command("seed", "N", "seed of the next replies, or random", _seed),
     Command("verify", "MODE", "auto, greedy, gumbel, rejection or block", _verify),
     Command("system", "TEXT", "system prompt, empty for none", _system),
+    Command("compare", "[PROMPT]", "answer with a draft and densely, and compare", _compare),
+    _setting("top_k", "N"),
+    _setting("top_p", "P"),
+    _setting("min_p", "P"),
+    _setting("repeat_penalty", "X"),
+    _setting("presence_penalty", "X"),
+    _setting("frequency_penalty", "X"),
+    _setting("draft_temp", "T"),
+    _setting("draft_p_min", "P"),
+    _setting("n_predict", "N"),
 )

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from localspec.cli.answer import Answer
+from typing import Protocol
+
+from localspec.stats import Figures
 
 
-def comparison(speculative: Answer, dense: Answer) -> str:
+class Compared(Protocol):
+    """A reply as far as it is compared."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def verify(self) -> str: ...
+    @property
+    def figures(self) -> Figures: ...
+
+
+def comparison(speculative: Compared, dense: Compared) -> str:
     """One line. Speeds are decode tokens per second over replies of the same length."""
     fast, slow = speculative.figures.decode_per_second, dense.figures.decode_per_second
     if not fast or not slow:
@@ -16,7 +29,7 @@ def comparison(speculative: Answer, dense: Answer) -> str:
     )
 
 
-def _text(speculative: Answer, dense: Answer) -> str:
+def _text(speculative: Compared, dense: Compared) -> str:
     if speculative.text == dense.text:
         return "the same text"
     if speculative.verify in ("rejection", "block"):
