@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import ClassVar
 
 from textual import on
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from .conversation import Turn
@@ -42,7 +42,7 @@ class Earlier(LogItem, Static):
     """Stands for the turns of a long conversation that are not shown yet."""
 
     BINDINGS: ClassVar = [("enter,space", "show", "Show earlier turns")]
-    KEYS: ClassVar = (("leave", "Esc", "back"), ("show", "Enter", "show"))
+    KEYS: ClassVar = (("app.write", "Esc", "back"), ("focused.show", "Enter", "show"))
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         super().__init__(Content(f"▲ show {len(turns)} earlier turns"))
@@ -64,8 +64,13 @@ class Earlier(LogItem, Static):
 class ChatLog(VerticalScroll, can_focus=False):
     """The conversation so far. It follows the end until the user scrolls back, and again once they return to it."""
 
-    class Left(Message):
-        """The cursor leaves the chat."""
+    BINDINGS: ClassVar = [
+        Binding("up,k,shift+tab,ctrl+up", "move(-1)", "Message above", show=False, id="message.above"),
+        Binding("down,j,ctrl+down", "move(1)", "Message below", show=False, id="message.below"),
+        Binding("home,g", "first", "First message", show=False, id="message.first"),
+        Binding("end,G", "last", "Last message", show=False, id="message.last"),
+        Binding("escape,tab", "app.write", "Back to the input line", show=False, id="message.leave"),
+    ]
 
     async def begin(self, turn: Turn) -> ReplyView:
         """Show a prompt and an empty reply, and go to the end."""
@@ -135,26 +140,32 @@ class ChatLog(VerticalScroll, can_focus=False):
 
         self.call_after_refresh(arrive)
 
-    def select_last(self) -> None:
+    def action_first(self) -> None:
+        if items := self._items:
+            self.select(items[0])
+
+    def action_last(self) -> None:
         """Put the cursor on the last message."""
-        items = [child for child in self.children if isinstance(child, LogItem)]
-        if items:
+        if items := self._items:
             self.select(items[-1])
+
+    async def action_move(self, by: int) -> None:
+        """Move the cursor over the messages, and below the last one to the input line."""
+        items = self._items
+        place = next((index for index, item in enumerate(items) if item is self.screen.focused), len(items)) + by
+        if place < len(items):
+            self.select(items[max(place, 0)])
+        else:
+            await self.run_action("app.write")
+
+    @property
+    def _items(self) -> list[LogItem]:
+        return [child for child in self.children if isinstance(child, LogItem)]
 
     @on(LogItem.Grew)
     def _grew(self, event: LogItem.Grew) -> None:
         event.stop()
         self.call_after_refresh(self.follow)
-
-    @on(LogItem.Move)
-    def _move(self, event: LogItem.Move) -> None:
-        event.stop()
-        items = [child for child in self.children if isinstance(child, LogItem)]
-        place = items.index(event.item) + event.by if event.by is not None else len(items)
-        if event.by is None or (event.by == 1 and place == len(items)):
-            self.post_message(self.Left())
-        else:
-            self.select(items[min(max(place, 0), len(items) - 1)])
 
     def tell(self, text: str, kind: Kind = Kind.NOTE) -> None:
         """Show a sentence below what is there."""

@@ -37,9 +37,6 @@ class Composer(TextArea):
             super().__init__()
             self.completion = completion
 
-    class Left(Message):
-        """The cursor goes to the last message of the chat."""
-
     class Emptied(Message):
         """Backspace was pressed before all text."""
 
@@ -136,6 +133,10 @@ class Composer(TextArea):
         self.focus()
 
     async def _on_key(self, event: events.Key) -> None:
+        if self.screen.focused is not self:
+            # Typed so soon after the key that left the input line that it came here: it is for what is selected now.
+            event.prevent_default()
+            return
         if self._drive_completions(event.key) or self._edit(event.key) or await self._act(event):
             event.stop()
             event.prevent_default()
@@ -184,7 +185,7 @@ class Composer(TextArea):
     async def _act(self, event: events.Key) -> bool:
         """Whether the key was for something outside the text."""
         if event.key in ("shift+tab", "ctrl+up", "tab"):
-            self.post_message(self.Left())
+            await self.app.run_action("select_message")
         elif event.key in ("pageup", "pagedown"):
             await self.app.run_action(f"scroll_chat('{event.key.removeprefix('page')}')")
         elif event.key == "ctrl+end" or (event.key == "end" and not self.text):

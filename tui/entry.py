@@ -27,6 +27,8 @@ FILES_S = 10.0
 """How long the list of the working folder's files is used before it is read again."""
 FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)$")
 
+COMMAND_WIDTH = 14
+"""Of a command's name and argument together, so that what most of them do stands in one column."""
 GLUE = "\N{NO-BREAK SPACE}"
 """Keeps a chip in one line."""
 
@@ -140,7 +142,8 @@ class Entry(Vertical):
 
 
 def _command(command: Command) -> Completion:
-    content = Content.assemble((f"/{command.name} ", "bold"), f"{command.argument}  ", (command.summary, "$dim"))
+    argument = command.argument.ljust(COMMAND_WIDTH - len(command.name))
+    content = Content.assemble((f"/{command.name} ", "bold"), f"{argument}  ", (command.summary, "$dim"))
     ends = not command.argument or command.argument.startswith("[")
     return Completion(f"/{command.name}" if ends else f"/{command.name} ", content, ends=ends)
 

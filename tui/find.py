@@ -86,7 +86,7 @@ class FindBar(Horizontal):
             hit = self._hits[self._place]
             view = await self._chat.find(hit.turn, hit.role)
         if view is None:
-            self._chat.post_message(ChatLog.Left())
+            await self.run_action("app.write")
         else:
             self.screen.set_focus(view, scroll_visible=False)
 

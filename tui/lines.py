@@ -13,6 +13,7 @@ from textual.widgets import Static
 from . import bars
 
 if TYPE_CHECKING:
+    from localspec.config import Settings
     from localspec.session import LoadProgress, ModelInfo
 
     from .messages import LogItem
@@ -49,10 +50,14 @@ def hints(*, replying: bool) -> list[Content]:
 
 def message_hints(item: LogItem) -> list[Content]:
     """The keys of the selected message; each can be clicked."""
-    return [
-        Content.from_markup(f'[bold @click="focused.{action}"]{key}[/] [$dim]{word}[/]')
-        for action, key, word in item.KEYS
-    ]
+    return [Content.from_markup(f'[bold @click="{action}"]{key}[/] [$dim]{word}[/]') for action, key, word in item.KEYS]
+
+
+def settings_line(settings: Settings, k: int | None, pair: str) -> list[Content]:
+    """How replies are decoded, for the top line; ``k`` is 0 without a draft, None where it adapts."""
+    decoding = "dense" if k == 0 else settings.verification
+    parts = (f"K {'auto' if k is None else k}", decoding, f"temp {settings.temp:g}", *pair.split(" ", 1))
+    return [Content.assemble((part, "$dim")) for part in parts]
 
 
 def loading_line(progress: LoadProgress, width: int = 16) -> Content:

@@ -44,38 +44,11 @@ class Wish(StrEnum):
 class LogItem(Widget, can_focus=True):
     """Something in the chat that the cursor can stand on."""
 
-    BINDINGS: ClassVar = [
-        Binding("up,k,shift+tab,ctrl+up", "move(-1)", "Message above", show=False, id="message.above"),
-        Binding("down,j,ctrl+down", "move(1)", "Message below", show=False, id="message.below"),
-        Binding("home,g", "first", "First message", show=False, id="message.first"),
-        Binding("end,G", "last", "Last message", show=False, id="message.last"),
-        Binding("escape,tab", "leave", "Back to the input line", show=False, id="message.leave"),
-    ]
     KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     """Action, key and word of what the status line offers while this is selected."""
 
-    class Move(Message):
-        """The cursor goes ``by`` items down, or leaves the chat for None."""
-
-        def __init__(self, item: LogItem, by: int | None) -> None:
-            super().__init__()
-            self.item = item
-            self.by = by
-
     class Grew(Message):
         """There may be more below the end of the window now."""
-
-    def action_move(self, by: int) -> None:
-        self.post_message(self.Move(self, by))
-
-    def action_first(self) -> None:
-        self.post_message(self.Move(self, -1_000_000))
-
-    def action_last(self) -> None:
-        self.post_message(self.Move(self, 1_000_000))
-
-    def action_leave(self) -> None:
-        self.post_message(self.Move(self, None))
 
 
 class MessageView(LogItem):
@@ -92,13 +65,13 @@ class MessageView(LogItem):
         Binding("enter,space", "fold", "Fold or unfold", show=False, id="message.fold"),
     ]
     KEYS: ClassVar = (
-        ("leave", "Esc", "back"),
-        ("copy", "y", "copy"),
-        ("copy_code", "c", "code"),
-        ("wish('edit')", "e", "edit"),
-        ("wish('regenerate')", "r", "again"),
-        ("wish('branch')", "b", "branch"),
-        ("fold", "Enter", "fold"),
+        ("app.write", "Esc", "back"),
+        ("focused.copy", "y", "copy"),
+        ("focused.copy_code", "c", "code"),
+        ("focused.wish('edit')", "e", "edit"),
+        ("focused.wish('regenerate')", "r", "again"),
+        ("focused.wish('branch')", "b", "branch"),
+        ("focused.fold", "Enter", "fold"),
     )
 
     class Wished(Message):

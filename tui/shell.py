@@ -35,10 +35,10 @@ class ShellView(LogItem, Static):
         Binding("enter,space", "fold", "Fold or unfold", show=False, id="shell.fold"),
     ]
     KEYS: ClassVar = (
-        ("leave", "Esc", "back"),
-        ("attach", "a", "attach"),
-        ("copy", "y", "copy"),
-        ("fold", "Enter", "all"),
+        ("app.write", "Esc", "back"),
+        ("focused.attach", "a", "attach"),
+        ("focused.copy", "y", "copy"),
+        ("focused.fold", "Enter", "fold"),
     )
 
     class Attached(Message):

@@ -18,7 +18,7 @@ from localspec.store import State, Store
 PROMPT = "List three colours."
 
 
-SETTINGS = {"temp": 0, "ctx_size": 512, "n_predict": 24, "threads": 1}
+SETTINGS = {"temp": 0, "ctx_size": 512, "n_predict": 24, "threads": 1, "draft": "draft-model", "draft_max": 3}
 """One thread: two that wait for each other crawl on a busy machine."""
 
 

@@ -19,7 +19,7 @@ from localspec.store import State, Store
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
-ALWAYS = "-c 512 -t 1 --temp 0 --ignore-eos"
+ALWAYS = "-c 512 -t 1 --temp 0 --ignore-eos --draft draft-model --draft-max 3"
 
 
 class Terminal:
@@ -48,6 +48,10 @@ class Terminal:
             time.sleep(0.1)
         return screen
 
+    def buffer(self) -> str:
+        """What was copied last."""
+        return self._call("show-buffer")
+
     def close(self) -> None:
         subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
 
@@ -62,8 +66,8 @@ OpenTerminal = Callable[..., Terminal]
 def open_terminal(tmp_path: Path, smollm2: Path, smollm2_q2k: Path) -> Iterator[OpenTerminal]:
     opened = []
 
-    def make(width: int, height: int, arguments: str = "") -> Terminal:
-        command = f"{sys.executable} -m localspec chat -m {smollm2} -md {smollm2_q2k} {ALWAYS} {arguments}"
+    def make(width: int, height: int, arguments: str = "", before: str = "") -> Terminal:
+        command = f"{before} {sys.executable} -m localspec chat -m {smollm2} -md {smollm2_q2k} {ALWAYS} {arguments}"
         opened.append(Terminal(tmp_path / f"tmux{len(opened)}", width, height, command))
         return opened[-1]
 
@@ -118,3 +122,18 @@ def test_a_killed_app_keeps_the_partial_reply_and_resumes_it(open_terminal: Open
     again.press("C-c")
     again.press("C-c")
     again.wait_for(lambda screen: "left with 0" in screen)
+
+
+def test_keys_that_come_at_once_copy_within_tmux_and_open_the_editor(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(80, 24, "-n 8 'Count to ten.'", before="EDITOR='sed -i s/hello/goodbye/'")
+    terminal.wait_for(lambda screen: "8 tokens" in screen and "ready" in screen)
+    terminal.press("BTab", "y")
+    terminal.wait_for(lambda screen: "Copied the message" in screen)
+    with Store(paths.database()) as store:
+        assert terminal.buffer() == store.load(1).messages[1].content
+    terminal.press("Tab", "hello world")
+    terminal.wait_for(lambda screen: "hello world" in screen)
+    terminal.press("C-g")
+    terminal.wait_for(lambda screen: "goodbye world" in screen)
+    terminal.press("C-q")
+    terminal.wait_for(lambda screen: "left with 0" in screen)
