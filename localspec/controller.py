@@ -76,6 +76,10 @@ def model_feature(position: int, log_odds: float) -> int:
     return _place(position) * N_CLASSES + sum(log_odds >= bound for bound in CLASSES)
 
 
+def _known(acceptance: Acceptance) -> str:
+    return "accepted" if acceptance.seen else "expected"
+
+
 def _place(position: int) -> int:
     return 0 if position == 0 else 1 if position < 3 else 2
 
@@ -103,7 +107,7 @@ class Controller:
         self._elapsed = self._lost = 0.0
         self._since_probe = 0
         self._patience = FIRST_PROBE
-        self._reach = 1.0
+        self._reach, self._promise = 1.0, 0.0
         self._introductions = 0
         self._trial = False
         self._mixed: list[list[tuple[float, float]]] | None = None
@@ -140,7 +144,7 @@ class Controller:
                 break
         first = self.lookup.probability(match.feature(0))
         verdict = f"K {best.k}" if best.k else "not worth a wider pass"
-        return Plan(best.k, best.gain, f"{match.length} tokens match, {first:.2f} accepted: {verdict}")
+        return Plan(best.k, best.gain, f"{match.length} tokens match, {first:.2f} {_known(self.lookup)}: {verdict}")
 
     def model_plan(self, behind: int, room: int, remaining: int | None, *, may_try: bool = True) -> Plan:
         """Whether to start the draft model, which has ``behind`` tokens to read first.
@@ -150,7 +154,7 @@ class Controller:
         self._reach, self._mixed, self._trial = 1.0, None, False
         level = self.model.level
         gain, k = self._future(0, 1.0, room)
-        why = f"draft costs {self.costs.step:.2f} of a target step, {level:.2f} accepted"
+        why = f"draft costs {self.costs.step:.2f} of a target step, {level:.2f} {_known(self.model)}"
         if gain > 0 and self._pays_to_catch_up(gain / (1.0 + k * level), behind, remaining):
             return Plan(min(room, MOST), gain, f"{why}: K {k}")
         if may_try and self._introductions > 0 and self.costs.catch_up(behind) <= INTRODUCTION_COST:
@@ -169,15 +173,16 @@ class Controller:
         if self._trial:
             return True
         reach = self._reach * self.model.probability(feature)
-        if reach + self._future(position + 1, reach)[0] <= self._price(self._wider(position + 1)):
+        promise = self._future(position + 1, reach)[0]
+        if reach + promise <= self._price(self._wider(position + 1)):
             self.model.pass_over(feature)
             return False
-        self._reach = reach
+        self._reach, self._promise = reach, promise
         return True
 
-    def another(self, position: int) -> bool:
-        """Whether it is worth a step of the draft model to see what it would put at ``position``."""
-        return self._trial or self._future(position, self._reach)[0] > 0.0
+    def another(self, _position: int) -> bool:
+        """Whether, a token having been found worth it, so is a step of the draft model to see what it puts next."""
+        return self._trial or self._promise > 0.0
 
     def learn_time(self, width: int, target_s: float, tokens: int) -> None:
         """A round of the target gave ``tokens`` tokens for this time, verification included."""

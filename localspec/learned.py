@@ -133,7 +133,7 @@ class Learned:
             record = TaskRecord.new(task)
             record.lookup.restore(kept["lookup"])
             record.model.restore(kept["draft-model"])
-            record.tokens = int(kept["tokens"])
+            record.tokens = min(max(int(kept["tokens"]), 0), 10**15)
             record.accounts = {str(key): _account(values) for key, values in kept["accounts"].items()}
             self.tasks[task] = record
 
@@ -160,7 +160,7 @@ def _account(state: Mapping[str, Any]) -> Account:
         raise ValueError("its accounts have other fields")
     counts = [int(state[name]) for name in ("rounds", "drafted", "accepted")]
     seconds = [float(state[name]) for name in ("saved_s", "wasted_s")]
-    if not all(0 <= number < float("inf") for number in (*counts, *seconds)):
+    if not all(0 <= number < 1e15 for number in (*counts, *seconds)):
         raise ValueError("its accounts do not add up")
     return Account(*counts, *seconds)
 

@@ -264,8 +264,8 @@ def test_lookups_that_fail_are_given_up_and_those_that_succeed_taken_up_again() 
 
 def test_it_says_why_in_plain_words() -> None:
     controller = controller_of(Q4_CPU)
-    assert controller.model_plan(0, MOST, None).reason == "draft costs 0.68 of a target step, 0.60 accepted: off"
+    assert controller.model_plan(0, MOST, None).reason == "draft costs 0.68 of a target step, 0.60 expected: off"
     plan = controller_of(BF16_CPU, Task.CODE).model_plan(0, MOST, None)
-    assert plan.reason.startswith("draft costs 0.22 of a target step, 0.80 accepted: K ")
+    assert plan.reason.startswith("draft costs 0.22 of a target step, 0.80 expected: K ")
     match = controller_of(GPU).lookup_plan(Match(9, 12, contested=False), MOST)
-    assert match.reason == f"12 tokens match, 0.75 accepted: K {match.k}"
+    assert match.reason == f"12 tokens match, 0.75 expected: K {match.k}"

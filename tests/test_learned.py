@@ -96,7 +96,8 @@ def test_a_damaged_record_is_learned_afresh(tmp_path: Path, content: str | bytes
 
 
 @pytest.mark.parametrize(
-    "damage", [{"rounds": "many"}, {"saved_s": float("nan")}, {"accepted": -1}, {"more": 1}, "none"]
+    "damage",
+    [{"rounds": "many"}, {"saved_s": float("nan")}, {"accepted": -1}, {"drafted": 10**400}, {"more": 1}, "none"],
 )
 def test_accounts_that_do_not_add_up_are_refused(tmp_path: Path, damage: dict[str, object] | str) -> None:
     path = tmp_path / "pair.json"
