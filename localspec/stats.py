@@ -52,7 +52,8 @@ class Figures:
     host_s: float
     context_used: int
     dense_per_second: float | None
-    """Tokens per second that dense decoding would have made of the same rounds, by the cost model; None without one."""
+    """Tokens per second that dense decoding would have made of the same rounds: by the cost model where they drafted,
+    as it was where they did not; None without a cost model."""
     speed_up: float | None
     """Time that dense decoding would have taken over the time that these rounds took."""
     accounts: Mapping[str, Account]
@@ -94,7 +95,9 @@ class _Tally:
         self.context_used = event.context_used
         if event.dense_s is not None:
             self.estimated_tokens += len(event.tokens)
-            self.dense_s += len(event.tokens) * event.dense_s
+            # A round that drafted nothing is dense itself, whatever the cost model thinks such a round takes.
+            each = event.dense_s if event.drafted else event.verify_s + event.host_s
+            self.dense_s += len(event.tokens) * each
             self.estimated_s += event.draft_s + event.verify_s + event.host_s
         book(self.accounts, event)
 
