@@ -246,9 +246,11 @@ class LocalspecApp(App[int]):
     @on(Composer.Submitted)
     async def _submitted(self, event: Composer.Submitted) -> None:
         called = commands.find(event.text)
-        if event.text.startswith("!"):
+        if event.text == "!":
+            self.complain("Say which command to run: !git diff.")
+        elif event.text.startswith("!"):
             self.composer.accept()
-            await self._run_shell(event.text[1:].strip())
+            await self.chat.run_shell(event.text[1:].strip())
         elif called is None:
             await self.sending.ask(event.text)
         elif called[0] is None:
@@ -256,16 +258,6 @@ class LocalspecApp(App[int]):
         else:
             self.composer.accept()
             await called[0].run(self, called[1])
-
-    async def _run_shell(self, command: str) -> None:
-        if not command:
-            self.complain("Say which command to run: !git diff.")
-            return
-        view = ShellView(command)
-        await self.query(Welcome).remove()
-        await self.chat.mount(view)
-        self.chat.go_to_end()
-        self.run_worker(view.run())
 
     @on(ShellView.Attached)
     def _shell_attached(self, event: ShellView.Attached) -> None:

@@ -10,10 +10,13 @@ from textual import on
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from .conversation import Turn
+from .lines import Welcome
 from .messages import LogItem, MessageView, PromptView, ReplyView, views_of
+from .shell import ShellView
 
 __all__ = ["ChatLog", "Earlier", "Kind", "Notice", "PromptView", "ReplyView"]
 
@@ -75,9 +78,14 @@ class ChatLog(VerticalScroll, can_focus=False):
     async def begin(self, turn: Turn) -> ReplyView:
         """Show a prompt and an empty reply, and go to the end."""
         reply = ReplyView(turn)
-        await self.mount(PromptView(turn), reply)
-        self.go_to_end()
+        await self._add(PromptView(turn), reply)
         return reply
+
+    async def run_shell(self, command: str) -> None:
+        """Run a command of the user's and show its output."""
+        view = ShellView(command)
+        await self._add(view)
+        self.run_worker(view.run())
 
     async def show(self, turns: Sequence[Turn], at: Turn | None = None) -> None:
         """Replace everything by these turns; begin early enough for ``at`` to be among them."""
@@ -166,6 +174,11 @@ class ChatLog(VerticalScroll, can_focus=False):
     def _grew(self, event: LogItem.Grew) -> None:
         event.stop()
         self.call_after_refresh(self.follow)
+
+    async def _add(self, *views: Widget) -> None:
+        await self.query(Welcome).remove()
+        await self.mount(*views)
+        self.go_to_end()
 
     def tell(self, text: str, kind: Kind = Kind.NOTE) -> None:
         """Show a sentence below what is there."""

@@ -152,6 +152,11 @@ class Conversation:
         if conversation is not None:
             self._saved(lambda: self._store.configure(conversation, settings))
 
+    def current(self, turn: Turn) -> Turn | None:
+        """The turn itself if it is shown, otherwise the version of its prompt that is shown; None without one."""
+        shown = (other for other in self.turns if other is turn or (turn.prompt_id and turn.prompt_id in other.prompts))
+        return next(shown, None)
+
     def index(self, turn: Turn) -> int:
         """Where a turn stands."""
         return next(index for index, other in enumerate(self.turns) if other is turn)

@@ -88,7 +88,7 @@ class Conversations:
             self._app.composer.edit_prompt(turn)
         elif wish is Wish.REGENERATE:
             await self._app.sending.again(turn)
-        elif self._app.stop_first(partial(self.grant, turn, role, wish)):
+        elif self._app.stop_first(partial(self.grant, turn, role, wish)) or self.open.current(turn) is not turn:
             return
         elif wish is Wish.BRANCH:
             await self._branch(turn, role)

@@ -10,7 +10,7 @@ MOST_FILES = 20_000
 """Where to stop looking."""
 SKIPPED = {"__pycache__", "node_modules", "venv", "target", "build", "dist", "site-packages"}
 """Folders of what is generated or not one's own; hidden ones are skipped too."""
-LEAST_LIKENESS = 60
+LEAST_LIKENESS = 70
 
 
 def files_below(folder: Path) -> list[str]:

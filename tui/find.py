@@ -46,7 +46,7 @@ class FindBar(Horizontal):
 
     BINDINGS: ClassVar = [
         Binding("escape", "close", "Close", show=False, id="find.close"),
-        Binding("enter,up,shift+f3,ctrl+f", "step(-1)", "The hit above", show=False, priority=True, id="find.above"),
+        Binding("enter,up,shift+f3", "step(-1)", "The hit above", show=False, priority=True, id="find.above"),
         Binding("down,f3,shift+enter", "step(1)", "The hit below", show=False, priority=True, id="find.below"),
     ]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from localspec.errors import AttachmentError
 
-from .lines import Welcome
 from .replying import Phase
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Sending:
         if hindrance is not None:
             app.complain(hindrance)
             return
-        edited = app.composer.edited
+        edited = app.composer.edited and app.conversation.current(app.composer.edited)
         app.entry.accept()
         if app.phase is Phase.LOADING:
             self._queued = text
@@ -56,8 +55,11 @@ class Sending:
         if app.phase is not Phase.READY:
             app.complain("No model is loaded, so there is no other reply.")
             return
-        await app.chat.cut(turn)
-        await self._begin(app.conversation.begin_again(turn, app.pair, app.settings.model_dump(mode="json")))
+        shown = app.conversation.current(turn)
+        if shown is None:
+            return
+        await app.chat.cut(shown)
+        await self._begin(app.conversation.begin_again(shown, app.pair, app.settings.model_dump(mode="json")))
 
     def _hindrance(self) -> str | None:
         """Why nothing can be sent now."""
@@ -78,7 +80,6 @@ class Sending:
 
     async def _begin(self, turn: Turn) -> None:
         app = self._app
-        await app.query(Welcome).remove()
         view = await app.chat.begin(turn)
         app.composer.focus()
         app.replying.begin(view, app.conversation.messages(app.settings.system))

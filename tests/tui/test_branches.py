@@ -127,3 +127,29 @@ async def test_the_branch_command_copies_the_whole_conversation() -> None:
         await ask(pilot, "/branch")
         await until(pilot, lambda: app.conversation.id == 2)
         assert chat_text(app).splitlines() == ["one", "r"]
+
+
+async def test_what_was_asked_of_a_turn_that_is_gone_is_done_to_the_one_in_its_place() -> None:
+    session = ScriptedSession(text="r")
+    app = open_app(session)
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        for prompt in ("one", "two"):
+            await ask(pilot, prompt)
+            await ready(pilot)
+        old = app.query(ReplyView).last()
+        for wish in ("regenerate", "regenerate", "edit"):
+            old.action_wish(wish)
+        await until(pilot, lambda: len(session.requests) == 4)
+        await ready(pilot)
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: len(session.requests) == 5)
+        await ready(pilot)
+        app.query_one(Composer).put("deux")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(session.requests) == 6)
+        await ready(pilot)
+        assert [m.content for m in session.requests[-1][0]] == ["one", "r", "deux"]
+    with Store(paths.database()) as store:
+        assert len(store.load(1).messages[2].versions) == 2
+        assert [summary.id for summary in store.conversations()] == [1]

@@ -275,6 +275,12 @@ async def test_a_long_prompt_is_folded_and_unfolds() -> None:
         await pilot.press("shift+tab", "up", "enter")
         await pilot.pause()
         assert "line 17" in screen_text(app)
+        await pilot.press("space")
+        await pilot.pause()
+        assert "line 17" not in screen_text(app)
+        await pilot.click(PromptView, offset=(4, 12))
+        await pilot.pause()
+        assert "line 17" in screen_text(app), "the note is a link"
 
 
 async def test_the_status_line_shows_a_messages_keys_at_any_width() -> None:
