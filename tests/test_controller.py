@@ -19,7 +19,7 @@ from localspec.controller import (
     model_feature,
 )
 from localspec.costs import Costs, Curve
-from localspec.drafters.lookup import Match
+from localspec.drafters.lookup import Match, TextIndex
 from localspec.tasks import Task
 
 # Ratios measured with Qwen2.5-Coder-1.5B on two cores, and a graphics card whose passes cost nearly the same.
@@ -269,3 +269,61 @@ def test_it_says_why_in_plain_words() -> None:
     assert plan.reason.startswith("draft costs 0.22 of a target step, 0.80 expected: K ")
     match = controller_of(GPU).lookup_plan(Match(9, 12, contested=False), MOST)
     assert match.reason == f"12 tokens match, 0.75 expected: K {match.k}"
+
+
+@dataclass
+class Edit:
+    """A file of 300 tokens, talk of 200 that repeats itself by accident only, and the file again with a few changes."""
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        chance = random.Random(self.seed)
+        talk = [min(int(chance.paretovariate(0.7)), 3000) for _ in range(250)]
+        self.file = [3000 + chance.randrange(400) for _ in range(300)]
+        self.prompt, self.talk = self.file + talk[:50], talk[50:]
+        self.copy = [9000 + i if chance.random() < 0.04 else token for i, token in enumerate(self.file)]
+
+    def decode(self, curve: Curve) -> tuple[float, float, int]:
+        """Speed-ups of the talk and of the copy, and the rounds of the copy until three tokens were drafted."""
+        controller, real, index = controller_of(curve), Costs(curve), TextIndex()
+        index.follow(self.prompt)
+        speed_ups, widths = [], []
+        expected: int | None = None
+        for part in (self.talk, self.copy):
+            widths, place = [], 0
+            while place < len(part):
+                match = index.match(expected)
+                k = 0 if controller.costs.dense_is_due else controller.lookup_plan(match, MOST).k
+                drafts = index.after(match.place, k) if match else []
+                accepted = 0
+                while accepted < len(drafts) and part[place + accepted : place + accepted + 1] == [drafts[accepted]]:
+                    accepted += 1
+                said = part[place : place + accepted + 1]
+                for j, token in enumerate(index.after(match.place, len(said)) if match else []):
+                    controller.lookup.learn(match.feature(j), token == said[j])  # type: ignore[union-attr]
+                    if token != said[j]:
+                        break
+                expected = match.place + len(said) if match else None if expected is None else expected + len(said)
+                widths.append(len(drafts) + 1)
+                controller.learn_time(widths[-1], real.width(widths[-1]) * curve.dense_s, len(said))
+                place += len(said)
+                for token in said:
+                    index.append(token)
+            speed_ups.append(len(part) / sum(real.width(width) for width in widths))
+        followed = next((i for i, width in enumerate(widths) if width > 3), len(widths))
+        return speed_ups[0], speed_ups[1], followed
+
+
+@pytest.mark.parametrize("curve", [BF16_CPU, GPU], ids=["bf16", "gpu"])
+def test_a_change_from_talk_to_an_edit_is_followed_and_talk_is_not_slowed(curve: Curve) -> None:
+    found = [Edit(seed).decode(curve) for seed in range(8)]
+    assert min(talk for talk, _, _ in found) >= 0.97
+    assert min(copy for _, copy, _ in found) >= 1.8
+    assert sorted(followed for _, _, followed in found)[5] <= 16
+
+
+def test_an_edit_gains_and_talk_loses_nothing_even_where_wide_passes_are_dear() -> None:
+    found = [Edit(seed).decode(Q4_CPU) for seed in range(8)]
+    assert min(talk for talk, _, _ in found) >= 0.97
+    assert min(copy for _, copy, _ in found) >= 1.0
