@@ -13,15 +13,17 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from localspec.store import State
+
 from .conversation import Turn
 from .lines import Welcome
 from .messages import LogItem, MessageView, PromptView, ReplyView, views_of
 from .shell import ShellView
 
-__all__ = ["ChatLog", "Earlier", "Kind", "Notice", "PromptView", "ReplyView"]
+__all__ = ["ChatLog", "Earlier", "Gap", "Kind", "Later", "Notice", "PromptView", "ReplyView"]
 
 SHOWN_TURNS = 40
-"""A resumed conversation starts with this many of its last turns; widgets for all of a long one would take seconds."""
+"""So many turns of a conversation are shown at first, and more with each step: all of a long one would take seconds."""
 
 
 class Kind(StrEnum):
@@ -41,27 +43,68 @@ class Notice(Static):
         self.kind = kind
 
 
-class Earlier(LogItem, Static):
-    """Stands for the turns of a long conversation that are not shown yet."""
+class Gap(LogItem, Static):
+    """Stands for turns of a long conversation that have no widgets yet, at the beginning or the end of the chat."""
 
-    BINDINGS: ClassVar = [("enter,space", "show", "Show earlier turns")]
+    BINDINGS: ClassVar = [("enter,space", "show", "Show some of them")]
     KEYS: ClassVar = (("app.write", "Esc", "back"), ("focused.show", "Enter", "show"))
+    LABEL: ClassVar[str]
 
     def __init__(self, turns: Sequence[Turn]) -> None:
-        super().__init__(Content(f"▲ show {len(turns)} earlier turns"))
-        self._turns = turns
+        super().__init__()
+        self.turns = turns
+
+    def on_mount(self) -> None:
+        self.update(Content(self.LABEL.format(len(self.turns))))
 
     async def on_click(self) -> None:
         await self.action_show()
 
     async def action_show(self) -> None:
+        """Show the turns that are next to those which are shown."""
         log = self.parent
         assert isinstance(log, ChatLog)
-        views = views_of(self._turns)
+        focused = self.has_focus
+        shown = views_of(self._take())
+        await self._place(log, shown)
+        if focused:
+            log.select(shown[-1 if isinstance(self, Earlier) else 0])
+        if self.turns:
+            self.on_mount()
+        else:
+            await self.remove()
+
+    def _take(self) -> Sequence[Turn]:
+        raise NotImplementedError
+
+    async def _place(self, log: ChatLog, views: Sequence[Widget]) -> None:
+        raise NotImplementedError
+
+
+class Earlier(Gap):
+    """Turns above those that are shown."""
+
+    LABEL = "▲ {} earlier turns"
+
+    def _take(self) -> Sequence[Turn]:
+        self.turns, shown = self.turns[:-SHOWN_TURNS], self.turns[-SHOWN_TURNS:]
+        return shown
+
+    async def _place(self, log: ChatLog, views: Sequence[Widget]) -> None:
         await log.mount_all(views, after=self)
-        if self.has_focus and views:
-            log.select(views[-1])
-        await self.remove()
+
+
+class Later(Gap):
+    """Turns below those that are shown."""
+
+    LABEL = "▼ {} later turns"
+
+    def _take(self) -> Sequence[Turn]:
+        shown, self.turns = self.turns[:SHOWN_TURNS], self.turns[SHOWN_TURNS:]
+        return shown
+
+    async def _place(self, log: ChatLog, views: Sequence[Widget]) -> None:
+        await log.mount_all(views, before=self)
 
 
 class ChatLog(VerticalScroll, can_focus=False):
@@ -74,6 +117,9 @@ class ChatLog(VerticalScroll, can_focus=False):
         Binding("end,G", "last", "Last message", show=False, id="message.last"),
         Binding("escape,tab", "app.write", "Back to the input line", show=False, id="message.leave"),
     ]
+
+    _marked: MessageView | None = None
+    """The message in which a search stands."""
 
     async def begin(self, turn: Turn) -> ReplyView:
         """Show a prompt and an empty reply, and go to the end."""
@@ -88,22 +134,21 @@ class ChatLog(VerticalScroll, can_focus=False):
         self.run_worker(view.run())
 
     async def show(self, turns: Sequence[Turn], at: Turn | None = None) -> None:
-        """Replace everything by these turns; begin early enough for ``at`` to be among them."""
+        """Replace everything by the last of these turns, or by those around ``at``."""
         await self.remove_children()
-        first = max(0, len(turns) - SHOWN_TURNS)
-        if at is not None:
-            first = min(first, next(index for index, turn in enumerate(turns) if turn is at))
-        views = views_of(turns[first:])
-        await self.mount_all([Earlier(turns[:first]), *views] if first else views)
+        place = next((index for index, turn in enumerate(turns) if turn is at), len(turns))
+        first = max(0, min(place - SHOWN_TURNS // 2, len(turns) - SHOWN_TURNS))
+        last = first + SHOWN_TURNS
+        above = [Earlier(turns[:first])] if turns[:first] else []
+        below = [Later(turns[last:])] if turns[last:] else []
+        await self.mount_all([*above, *views_of(turns[first:last]), *below])
         if at is None:
             self.go_to_end()
 
     async def cut(self, turn: Turn) -> None:
         """Take away this turn and what follows it."""
         children = list(self.children)
-        first = next(
-            (i for i, view in enumerate(children) if isinstance(view, MessageView) and view.turn is turn), None
-        )
+        first = next((i for i, c in enumerate(children) if isinstance(c, MessageView) and c.turn is turn), None)
         if first is not None:
             await self.remove_children(children[first:])
 
@@ -113,28 +158,34 @@ class ChatLog(VerticalScroll, can_focus=False):
         await self.mount_all(views_of(turns))
 
     async def find(self, turn: Turn, role: str) -> MessageView | None:
-        """The view of a message; earlier turns are shown if it is among them."""
-        for _ in range(2):
-            for view in self.query(MessageView):
-                if view.turn is turn and view.role == role:
-                    return view
-            for earlier in self.query(Earlier):
-                await earlier.action_show()
-        return None
+        """The view of a message; it is shown first if it is not yet."""
+        while True:
+            gap = None
+            for child in self.children:
+                if isinstance(child, MessageView) and child.turn is turn and child.role == role:
+                    return child
+                if isinstance(child, Gap) and any(other is turn for other in child.turns):
+                    gap = child
+            if gap is None:
+                return None
+            if self._is_streaming:
+                await gap.action_show()
+            else:
+                await self.show(self._turns, turn)
 
     async def mark(self, turn: Turn, role: str, text: str, occurrence: int) -> None:
         """Show where a text stands in a message."""
         self.unmark()
-        view = await self.find(turn, role)
+        self._marked = view = await self.find(turn, role)
         if view is not None:
             self.release_anchor()
             self.call_after_refresh(self.scroll_to_center, view.mark(text, occurrence), animate=False)
 
     def unmark(self) -> None:
         """Take the marks of a search away."""
-        self.query(".-marked").remove_class("-marked")
-        for prompt in self.query(PromptView):
-            prompt.unmark()
+        if self._marked is not None and self._marked.is_mounted:
+            self._marked.unmark()
+        self._marked = None
 
     def select(self, item: LogItem) -> None:
         """Put the cursor on a message and bring it into view."""
@@ -167,6 +218,16 @@ class ChatLog(VerticalScroll, can_focus=False):
             await self.run_action("app.write")
 
     @property
+    def _turns(self) -> list[Turn]:
+        """Those that are shown and those that are not."""
+        stand_ins = [child for child in self.children if isinstance(child, Gap | PromptView)]
+        return [turn for child in stand_ins for turn in (child.turns if isinstance(child, Gap) else [child.turn])]
+
+    @property
+    def _is_streaming(self) -> bool:
+        return any(isinstance(child, ReplyView) and child.turn.state is State.STREAMING for child in self.children)
+
+    @property
     def _items(self) -> list[LogItem]:
         return [child for child in self.children if isinstance(child, LogItem)]
 
@@ -176,6 +237,9 @@ class ChatLog(VerticalScroll, can_focus=False):
         self.call_after_refresh(self.follow)
 
     async def _add(self, *views: Widget) -> None:
+        """Add views at the end, which is shown."""
+        if self.children and isinstance(self.children[-1], Later):
+            await self.show(self._turns)
         await self.query(Welcome).remove()
         await self.mount(*views)
         self.go_to_end()

@@ -47,6 +47,8 @@ class Completions(OptionList, can_focus=False):
 
     def offer(self, completions: Sequence[Completion]) -> None:
         """Show these; none closes the list."""
+        if not completions and not self._offered:
+            return
         self._offered = completions
         self.clear_options()
         self.add_options([Option(completion.content) for completion in completions])

@@ -123,6 +123,10 @@ class MessageView(LogItem):
         """Mark where a text stands, counted from 0. Returns the widget that holds it."""
         raise NotImplementedError
 
+    def unmark(self) -> None:
+        """Take the mark away."""
+        raise NotImplementedError
+
     def on_blur(self) -> None:
         self._next_block = 0
 
@@ -241,6 +245,9 @@ class ReplyView(MessageView, Vertical):
                 occurrence -= count
         holder.add_class("-marked")
         return holder
+
+    def unmark(self) -> None:
+        self.query(".-marked").remove_class("-marked")
 
     def show_figures(self) -> None:
         """Show how the reply ended and its figures."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from localspec.tui.chat import ChatLog, Earlier, PromptView, ReplyView
+from localspec.tui.chat import ChatLog, Earlier, Later, PromptView, ReplyView
 from localspec.tui.composer import Composer
 from localspec.tui.find import FindBar
 from scripted import ask, open_app, ready, screen_text, until
@@ -81,6 +81,7 @@ async def test_a_hit_in_turns_that_are_not_shown_yet_shows_them() -> None:
         await until(pilot, lambda: "1 of 1" in screen_text(app))
         await until(pilot, lambda: "needle" in screen_text(app).splitlines()[2])
         assert not app.query(Earlier)
+        assert len(app.query(ReplyView)) == 40
 
 
 async def test_a_hit_of_the_search_over_all_opens_at_its_message() -> None:
@@ -98,6 +99,27 @@ async def test_a_hit_of_the_search_over_all_opens_at_its_message() -> None:
         await until(pilot, lambda: "found it" in screen_text(app))
         assert app.focused is app.query(ReplyView).first()
         assert app.query_one(ChatLog).scroll_y < app.query_one(ChatLog).max_scroll_y
+        assert len(app.query(ReplyView)) == 40, "what is far from it waits until it is asked for"
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: len(app.query(ReplyView)) == 61)
+        assert not app.query(Later)
+
+
+async def test_the_end_is_shown_again_when_something_is_sent_from_an_earlier_place() -> None:
+    stored([("first needle", "found it"), *((f"prompt {index}", "r") for index in range(60))])
+    app = open_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        with Store(paths.database()) as store:
+            hit = store.search("needle")[0].hit
+        await app.conversations.resume("1", hit)
+        assert app.query(Later)
+        await pilot.press("escape")
+        await ask(pilot, "And now?")
+        await ready(pilot)
+        prompts = [view.turn.prompt for view in app.query(PromptView)]
+        assert prompts[-2:] == ["prompt 59", "And now?"]
+        assert not app.query(Later)
 
 
 async def test_a_hit_in_a_version_that_is_not_shown_shows_it() -> None:
