@@ -6,12 +6,12 @@ Only what the user types gets here. Nothing that a model says is ever run.
 from __future__ import annotations
 
 import asyncio
+import re
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from contextlib import suppress
 from typing import ClassVar
 
 import psutil
-from rich.text import Text
 from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
@@ -21,6 +21,8 @@ from . import bars
 from .attachments import Attachment, size_of
 from .messages import LogItem
 
+CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
+"""What is for a terminal alone: colours, titles and other control characters."""
 SHOWN_LINES = 20
 KEPT_BYTES = 200_000
 """Of a longer output only this much is kept; the rest is read and dropped, so that the command can end."""
@@ -64,7 +66,9 @@ class ShellView(LogItem, Static):
     @property
     def output(self) -> str:
         """What it printed, without colours, clipped with a note."""
-        text = Text.from_ansi(self._kept.decode("utf-8", "replace")).plain.rstrip()
+        lines = self._kept.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+        # Of a line that is written over and over, such as a progress bar, the last state counts.
+        text = CONTROL.sub("", "\n".join(line.rpartition("\r")[2] for line in lines)).rstrip()
         return f"{text}\n… {size_of(self._dropped)} more, not kept" if self._dropped else text
 
     def on_mount(self) -> None:

@@ -53,6 +53,16 @@ async def test_keys_of_an_output_attach_copy_and_unfold_it() -> None:
         assert app.focused is app.query_one(Composer)
 
 
+async def test_what_is_for_a_terminal_alone_is_left_out() -> None:
+    app = open_app()
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, r"!printf '\033]0;title\007 10%%\r100%%\r\n\033[1;31mred\033[0m\tb\a\n'")
+        view = app.query_one(ShellView)
+        await until(pilot, lambda: view.output and not view.is_running)
+        assert view.output == "100%\nred\tb"
+
+
 async def test_esc_stops_a_command_that_prints_without_end() -> None:
     app = open_app()
     async with app.run_test() as pilot:
