@@ -66,9 +66,9 @@ class ShellView(LogItem, Static):
     @property
     def output(self) -> str:
         """What it printed, without colours, clipped with a note."""
-        lines = self._kept.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+        lines = self._kept.decode("utf-8", "replace").split("\n")
         # Of a line that is written over and over, such as a progress bar, the last state counts.
-        text = CONTROL.sub("", "\n".join(line.rpartition("\r")[2] for line in lines)).rstrip()
+        text = CONTROL.sub("", "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)).rstrip()
         return f"{text}\n… {size_of(self._dropped)} more, not kept" if self._dropped else text
 
     def on_mount(self) -> None:
