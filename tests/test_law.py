@@ -149,7 +149,7 @@ REPEATED = (0, 1, 0, 1, 1, 0, 1, 0, 1, 1)
 @pytest.mark.parametrize("mode", [Mode.REJECTION, Mode.BLOCK])
 def test_lookups_and_an_adaptive_k_keep_the_dense_law(mode: Mode, drafting: dict[str, object]) -> None:
     target, draft = TableModel(2, seed=3, spread=2.5), TableModel(2, seed=4, spread=2.5)
-    settings = replace(DecodeSettings(mode=mode, sampling=PLAIN, draft_max=3, n_predict=5), **drafting)  # type: ignore[arg-type]
+    settings = replace(DecodeSettings(mode=mode, sampling=PLAIN, draft_max=3, n_predict=4), **drafting)  # type: ignore[arg-type]
     drafted: set[int] = set()
 
     def generate(chance: ScriptedChance) -> tuple[int, ...]:
@@ -165,14 +165,14 @@ def test_lookups_and_an_adaptive_k_keep_the_dense_law(mode: Mode, drafting: dict
 @pytest.mark.parametrize("mode", [Mode.GREEDY, Mode.GUMBEL])
 def test_lookups_and_an_adaptive_k_give_the_dense_text(mode: Mode, drafting: dict[str, object]) -> None:
     n_drafted = 0
-    for seed in range(30):
+    for seed in range(12):
         target, draft = TableModel(4, seed=seed, spread=2.5), TableModel(4, seed=seed, spread=2.0)
         dense = DecodeSettings(mode=mode, sampling=PLAIN, draft_max=0, n_predict=24, seed=seed)
         fast = replace(dense, draft_max=6, **drafting)  # type: ignore[arg-type]
         rounds = run(target, draft, fast, REPEATED, drafter=stack)
         assert emitted(rounds) == emitted(run(target, draft, dense, REPEATED))
         n_drafted += sum(event.drafted for event in rounds)
-    assert n_drafted > 100
+    assert n_drafted > 40
 
 
 class DropsAfterTheDraw(DraftModel):

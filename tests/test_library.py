@@ -25,7 +25,7 @@ class Names:
 
     model: str | None = None
     model_draft: str | None = None
-    draft: str = "draft-model"
+    drafters: tuple[str, ...] = ("draft-model",)
 
 
 @pytest.fixture(autouse=True)
@@ -243,7 +243,7 @@ def test_the_target_of_a_pair_brings_its_draft_along_when_named_by_path() -> Non
 def test_the_draft_can_be_left_out_or_replaced(tmp_path: Path) -> None:
     target, _ = put_pair()
     other = put(tmp_path / "other.gguf")
-    assert library.resolve_pair(Names(CODER.name, draft="none")) == (target, None)
+    assert library.resolve_pair(Names(CODER.name, drafters=())) == (target, None)
     assert library.resolve_pair(Names(CODER.name, str(other))) == (target, other)
 
 
