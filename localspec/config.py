@@ -142,6 +142,11 @@ class Settings(BaseModel):
         return self.draft != "none" and self.draft_max != 0
 
     @property
+    def adaptive(self) -> bool:
+        """Whether K adapts."""
+        return self.drafts and self.draft_max == "auto"
+
+    @property
     def drafters(self) -> tuple[str, ...]:
         """The drafters that ``draft`` stands for."""
         if self.draft == "none":

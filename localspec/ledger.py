@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from localspec.events import Round
@@ -42,8 +41,3 @@ def book(accounts: dict[str, Account], event: Round) -> None:
     """Add a round to the account of its drafter; rounds that drafted nothing are on no account."""
     if event.drafted:
         accounts[event.drafter] = accounts.get(event.drafter, Account()).plus(event)
-
-
-def balance(accounts: Iterable[Account]) -> float:
-    """Seconds saved less seconds wasted."""
-    return sum(account.saved_s - account.wasted_s for account in accounts)

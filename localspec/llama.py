@@ -209,6 +209,11 @@ class Model:
         return bool(C.llama_model_is_hybrid(self._pointer))
 
     @property
+    def is_stateful(self) -> bool:
+        """Whether it keeps a recurrent state, which cannot be put back at will."""
+        return self.is_recurrent or self.is_hybrid
+
+    @property
     def chat_template(self) -> str | None:
         raw = C.llama_model_chat_template(self._pointer, None)
         return raw.decode("utf-8", errors="replace") if raw else None
@@ -250,7 +255,7 @@ class Context:
         self.n_rs_seq = int(C.llama_n_rs_seq(pointer))
         self.n_past = 0
         # A recurrent state can go back only within the last decode, and llama.cpp does not notice when asked for more.
-        self._stateful = model.is_recurrent or model.is_hybrid
+        self._stateful = model.is_stateful
         self._removable = 0
         self.buffer_bytes = log.buffer_bytes()
         self._batch = _Batch(self.n_batch)

@@ -63,8 +63,10 @@ def open_pair(
     if draft is not None:
         headers["draft"] = read_header(draft)
     back = _require_fit(headers)
-    _require_memory(settings, headers)
-    placed = _placement(settings, headers)
+    devices = llama.devices()
+    demands = _demands(settings, headers)
+    _require_memory(settings.ctx_size or headers["target"].n_ctx_train, demands, devices)
+    placed = place(demands["target"], demands.get("draft"), devices)
     opened: list[llama.Model | llama.Context] = []
     try:
         contexts: list[llama.Context] = []
@@ -78,7 +80,7 @@ def open_pair(
             contexts.append(llama.Context(model, _context_options(settings, role, n_ctx, back)))
             opened.append(contexts[-1])
         small = contexts[1] if len(contexts) > 1 else None
-        learned = _learned(settings, contexts[0], small)
+        learned = _learned(settings, contexts[0], small, devices)
         _use_best_threads(settings, contexts, learned)
         if learned.curve is None and _wants_costs(settings, contexts[0]):
             learned.curve = measure(contexts[0], small, progress=_reporter("costs", target, progress))
@@ -104,40 +106,34 @@ def _require_fit(headers: Mapping[str, Header]) -> Rollback:
     return back
 
 
-def _require_memory(settings: Settings, headers: Mapping[str, Header]) -> None:
+def _demands(settings: Settings, headers: Mapping[str, Header]) -> dict[str, Demand]:
+    """What each model needs, by its role."""
+    n_ctx = settings.ctx_size or headers["target"].n_ctx_train
+    asked = {"target": settings.n_gpu_layers, "draft": settings.n_gpu_layers_draft}
+    return {
+        role: Demand(
+            header, memory.estimate(header, n_ctx, *_cache_types(settings, role), settings.ubatch_size), asked[role]
+        )
+        for role, header in headers.items()
+    }
+
+
+def _require_memory(n_ctx: int, demands: Mapping[str, Demand], devices: Sequence[llama.Device]) -> None:
     """Refuse contexts that cannot be allocated: Linux grants the memory and kills the process when it is used."""
     available = psutil.virtual_memory().available
-    wanted = settings.ctx_size or headers["target"].n_ctx_train
-    needed = sum(_estimate(settings, role, header, wanted).kv for role, header in headers.items())
-    if needed > available + _free_vram():
+    free_vram = sum(device.free_bytes for device in devices if device.kind == "gpu")
+    needed = sum(demand.memory.kv for demand in demands.values())
+    if needed > available + free_vram:
         raise ConfigError(
-            f"The KV cache for `--ctx-size {wanted}` needs {needed / 2**30:.1f} GiB but only "
+            f"The KV cache for `--ctx-size {n_ctx}` needs {needed / 2**30:.1f} GiB but only "
             f"{available / 2**30:.1f} GiB are free; lower `--ctx-size` or use `-ctk q8_0 -ctv q8_0`."
         )
-
-
-def _estimate(settings: Settings, role: str, header: Header, n_ctx: int) -> memory.MemoryEstimate:
-    type_k, type_v = _cache_types(settings, role)
-    return memory.estimate(header, n_ctx, type_k, type_v, settings.ubatch_size)
-
-
-def _free_vram() -> int:
-    return sum(device.free_bytes for device in llama.devices() if device.kind == "gpu")
 
 
 def _cache_types(settings: Settings, role: str) -> tuple[llama.KVType, llama.KVType]:
     if role == "draft":
         return settings.cache_type_k_draft, settings.cache_type_v_draft
     return settings.cache_type_k, settings.cache_type_v
-
-
-def _placement(settings: Settings, headers: Mapping[str, Header]) -> Placement:
-    n_ctx = settings.ctx_size or headers["target"].n_ctx_train
-    asked = {"target": settings.n_gpu_layers, "draft": settings.n_gpu_layers_draft}
-    demands = {
-        role: Demand(header, _estimate(settings, role, header, n_ctx), asked[role]) for role, header in headers.items()
-    }
-    return place(demands["target"], demands.get("draft"), llama.devices())
 
 
 def _model_options(settings: Settings, role: str, placed: Placement) -> llama.ModelOptions:
@@ -161,13 +157,15 @@ def _context_options(settings: Settings, role: str, n_ctx: int, back: Rollback) 
     )
 
 
-def _learned(settings: Settings, target: llama.Context, draft: llama.Context | None) -> Learned:
+def _learned(
+    settings: Settings, target: llama.Context, draft: llama.Context | None, devices: Sequence[llama.Device]
+) -> Learned:
     """What is known of this pair, on these devices, with the settings that change what passes cost."""
     models = [context.model.path for context in (target, draft) if context is not None]
     name = key(
         models=[fingerprint(path) for path in models],
         build=llama.build_info(),
-        devices=[f"{device.name} {device.description}" for device in llama.devices()],
+        devices=[f"{device.name} {device.description}" for device in devices],
         threads=[settings.threads, settings.threads_batch],
         layers=[settings.n_gpu_layers, settings.n_gpu_layers_draft],
         cache=[_cache_types(settings, role) for role in ("target", "draft")],
@@ -181,7 +179,7 @@ def _learned(settings: Settings, target: llama.Context, draft: llama.Context | N
 def _use_best_threads(settings: Settings, contexts: Sequence[llama.Context], learned: Learned) -> None:
     """With ``threads: 0`` as many as decode fastest, measured once for a pair on a machine."""
     target = contexts[0]
-    if settings.threads or target.model.is_recurrent or target.model.is_hybrid:
+    if settings.threads or target.model.is_stateful:
         return
     learned.threads = learned.threads or threads.choose(target)
     for context in contexts:
@@ -190,8 +188,7 @@ def _use_best_threads(settings: Settings, contexts: Sequence[llama.Context], lea
 
 def _wants_costs(settings: Settings, target: llama.Context) -> bool:
     """A recurrent state cannot be put back after a pass that is only timed."""
-    stateful = target.model.is_recurrent or target.model.is_hybrid
-    return settings.drafts and settings.draft_max == "auto" and not stateful
+    return settings.adaptive and not target.model.is_stateful
 
 
 def _reporter(role: str, path: Path, progress: Callable[[LoadProgress], None] | None) -> Callable[[float], None] | None:

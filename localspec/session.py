@@ -71,7 +71,7 @@ class Session:
         self._no_draft = NoDraft()
         self._vocab = target.model.vocab
         self._template = _chat_template(target.model)
-        self._can_roll_back = not (target.model.is_recurrent or target.model.is_hybrid) or target.n_rs_seq > 0
+        self._can_roll_back = not target.model.is_stateful or target.n_rs_seq > 0
         self._draft_limit = target.n_rs_seq if target.n_rs_seq else 32
         self.target = _info(target)
         self.draft = _info(draft) if draft is not None else None

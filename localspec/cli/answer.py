@@ -128,7 +128,7 @@ def read(
         draft=_drafter(session, settings),
         seed=session.seed,
         verify=settings.verification,
-        adaptive=settings.drafts and settings.draft_max == "auto",
+        adaptive=settings.adaptive,
         why=why,
         finish_reason=reason,
         figures=statistics.total(),

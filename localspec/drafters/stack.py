@@ -41,7 +41,6 @@ class Stack:
         self._by = "none"
         self._behind = 0
         self._features: list[int] = []
-        self._n_committed = 0
         self._first = True
 
     def begin(self, prompt: Sequence[int], rules: DraftRules) -> None:
@@ -56,12 +55,13 @@ class Stack:
 
     def prefill(self, tokens: Sequence[int]) -> None:
         # With a K that adapts, the draft model reads the prompt when it is first worth it, after the first token.
-        if self._model is not None and self._drafts_by_model() and not self._drafts().adaptive:
-            self._model.prefill(tokens)
+        model = self._usable_model()
+        if model is not None and not self._drafts().adaptive:
+            model.prefill(tokens)
 
     def propose(self, tokens: Sequence[int], k: int) -> list[DraftToken]:
         rules = self._drafts()
-        self._n_committed, self._features, self._by = len(tokens), [], "none"
+        self._features, self._by = [], "none"
         self._plan = NOTHING
         self._match = self._find(tokens) if "lookup" in rules.kinds else None
         if k <= 0:
@@ -103,8 +103,8 @@ class Stack:
         assert self._rules is not None, "begin comes first"
         return self._rules
 
-    def _drafts_by_model(self) -> bool:
-        return self._model is not None and "draft-model" in self._drafts().kinds
+    def _usable_model(self) -> DraftModel | None:
+        return self._model if "draft-model" in self._drafts().kinds else None
 
     def _find(self, tokens: Sequence[int]) -> Match | None:
         for token in tokens[len(self._index.tokens) :]:
@@ -121,27 +121,29 @@ class Stack:
             return []
         controller, remaining = self._controller, self._drafts().remaining()
         looked_up = controller.lookup_plan(self._match, k) if "lookup" in self._drafts().kinds else NOTHING
-        modelled = NOTHING
-        if self._model is not None and self._drafts_by_model():
-            self._behind = self._model.behind(tokens)
+        modelled, model = NOTHING, self._usable_model()
+        if model is not None:
+            self._behind = model.behind(tokens)
             modelled = controller.model_plan(self._behind, k, remaining, may_try=looked_up.k == 0)
         if looked_up.k and looked_up.gain >= modelled.gain:
             self._plan = looked_up
             return self._looked_up(looked_up.k)
-        self._plan = modelled if self._drafts_by_model() else looked_up
-        if modelled.k and self._model is not None:
-            self._by = "draft-model"
-            return self._model.propose(tokens, modelled.k)
-        return []
+        if model is None:
+            self._plan = looked_up
+            return []
+        self._plan = modelled
+        return self._modelled(model, tokens, modelled.k) if modelled.k else []
 
     def _fixed(self, tokens: Sequence[int], k: int) -> list[DraftToken]:
-        shortest = SURE if self._drafts_by_model() else 2
+        model = self._usable_model()
+        shortest = 2 if model is None else SURE
         if self._match is not None and self._match.length >= shortest:
             return self._looked_up(k)
-        if self._model is not None and self._drafts_by_model():
-            self._by = "draft-model"
-            return self._model.propose(tokens, k)
-        return []
+        return [] if model is None else self._modelled(model, tokens, k)
+
+    def _modelled(self, model: DraftModel, tokens: Sequence[int], k: int) -> list[DraftToken]:
+        self._by = "draft-model"
+        return model.propose(tokens, k)
 
     def _looked_up(self, k: int) -> list[DraftToken]:
         assert self._match is not None
