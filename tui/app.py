@@ -290,12 +290,12 @@ class LocalspecApp(App[int]):
         else:
             self.complain("There is no reply yet.")
 
-    def action_compare(self) -> None:
-        self.run_worker(self._from_palette(commands.named("compare")))
+    async def action_compare(self) -> None:
+        await commands.named("compare").run(self, "")
 
     def compare(self, messages: list[Message]) -> None:
         """Answer with a draft and densely, and tell how both did."""
-        self.run_worker(self.comparing.run(messages), exclusive=False)
+        self.run_worker(self.comparing.run(messages))
 
     async def reply_over(self) -> None:
         """Do what waited for the end of the reply."""

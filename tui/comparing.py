@@ -65,13 +65,15 @@ class Comparing:
     async def _side(self, what: str, messages: list[Message], settings: Settings) -> Side | None:
         """One reply; None where it was stopped or failed, which is told."""
         decoder, pace = self._app.decoder, Pace()
-        statistics, pieces = Statistics(), []
+        statistics, pieces, tokens = Statistics(), [], 0
         decoder.submit(messages, settings)
         while True:
             await asyncio.sleep(pace.pause())
             for report in decoder.drain():
                 if isinstance(report, Streamed):
                     statistics.add(report.event)
+                    if isinstance(report.event, Round):
+                        tokens += len(report.event.tokens)
                     if isinstance(report.event, Round | Finish):
                         pieces.append(report.event.text)
                 elif isinstance(report, Ended):
@@ -82,7 +84,7 @@ class Comparing:
                     else:
                         return Side("".join(pieces), settings.verification, statistics.total())
                     return None
-            self._app.show_state(f"{what}, {statistics.total().tokens} tokens")
+            self._app.show_state(f"{what}, {tokens} tokens")
 
 
 def report(speculative: Side, dense: Side) -> list[str]:

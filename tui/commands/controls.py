@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from localspec.tui.app import LocalspecApp
 
 
-async def _draft_max(app: LocalspecApp, argument: str) -> None:
-    app.change(draft_max=argument)
-
-
 async def _draft(app: LocalspecApp, argument: str) -> None:
     drafters = {"auto": "auto", "model": "draft-model", "lookup": "lookup", "off": "none"}
     if argument not in drafters:
@@ -28,16 +24,8 @@ async def _draft(app: LocalspecApp, argument: str) -> None:
         app.change(draft=drafters[argument])
 
 
-async def _temp(app: LocalspecApp, argument: str) -> None:
-    app.change(temp=argument)
-
-
 async def _seed(app: LocalspecApp, argument: str) -> None:
     app.change(seed=None if argument in ("", "random") else argument)
-
-
-async def _verify(app: LocalspecApp, argument: str) -> None:
-    app.change(verify=argument)
 
 
 async def _system(app: LocalspecApp, argument: str) -> None:
@@ -57,16 +45,16 @@ async def _compare(app: LocalspecApp, argument: str) -> None:
         app.complain("Say what to compare, for example /compare Write a haiku.")
 
 
-def _setting(name: str, argument: str) -> Command:
-    """A command that sets a setting; its name and its line of help are those of the setting."""
+def _setting(name: str, argument: str, summary: str = "") -> Command:
+    """A command that sets a setting; its name is that of the setting, and so is its line of help unless it has one."""
     field = config.Settings.model_fields[name]
     optional = type(None) in get_args(field.annotation)
 
     async def run(app: LocalspecApp, value: str) -> None:
         app.change(**{name: None if optional and value in ("", "none") else value})
 
-    summary = (field.description or "").rstrip(".")
-    return Command(name.replace("_", "-"), argument, summary[:1].lower() + summary[1:], run)
+    described = (field.description or "").rstrip(".")
+    return Command(name.replace("_", "-"), argument, summary or described[:1].lower() + described[1:], run)
 
 
 async def _why(app: LocalspecApp, argument: str) -> None:
@@ -79,11 +67,11 @@ async def _why(app: LocalspecApp, argument: str) -> None:
 
 COMMANDS = (
     Command("why", "", "why drafting is on or off, and what it has earned", _why),
-    Command("draft-max", "N|auto", "K, the most tokens drafted in a round", _draft_max),
+    _setting("draft_max", "N|auto", "K, the most tokens drafted in a round"),
     Command("draft", "auto|model|lookup|off", "where drafts come from", _draft),
-    Command("temp", "T", "temperature, 0 is greedy", _temp),
+    _setting("temp", "T", "temperature, 0 is greedy"),
     Command("seed", "N", "seed of the next replies, or random", _seed),
-    Command("verify", "MODE", "auto, greedy, gumbel, rejection or block", _verify),
+    _setting("verify", "MODE", "auto, greedy, gumbel, rejection or block"),
     Command("system", "TEXT", "system prompt, empty for none", _system),
     Command("compare", "[PROMPT]", "answer with a draft and densely, and compare", _compare),
     _setting("top_k", "N"),
